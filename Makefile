@@ -1,0 +1,56 @@
+# The commands of this project. Each does its own set-up; a second run installs and rebuilds nothing.
+#
+#   make demo                 build, then route the bundled example states and show the result
+#   make test                 build everything, then run all tests
+#   make build                the program, at build/routeopd
+#   make bench                our speed as ratios (several minutes; docs/performance.md explains each)
+#   make install PREFIX=DIR   the program, as DIR/bin/routeopd
+#   make asan                 the tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make format | lint        pinned clang-format | clang-tidy
+#
+# TORCH_PYTHON=/path/to/python uses that interpreter's torch 2.13.0 in place of a .venv.
+
+PREFIX ?= /usr/local
+TORCH_PYTHON ?=
+JOBS ?= $(shell nproc)
+PRESET ?= release
+BUILD := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
+PYTHON := $(or $(TORCH_PYTHON),$(CURDIR)/.venv/bin/python)
+
+.PHONY: demo test build tests bench install asan format format-check lint setup clean
+
+demo: build
+	@./examples/demo.sh $(BUILD)/routeopd
+
+test: tests
+	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
+
+build: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet -j $(JOBS) routeopd
+
+tests: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet -j $(JOBS) all
+
+$(BUILD)/build.ninja: | setup
+	@cmake --preset $(PRESET) -DROUTEOPD_TORCH_PYTHON=$(PYTHON) --log-level=NOTICE
+
+setup:
+	@TORCH_PYTHON="$(TORCH_PYTHON)" scripts/setup.sh
+
+bench: build
+	@$(BUILD)/routeopd bench
+
+install: build
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+asan:
+	@$(MAKE) --no-print-directory test PRESET=asan
+
+format format-check:
+	@scripts/tools.sh $@
+
+lint: build
+	@scripts/tools.sh lint
+
+clean:
+	rm -rf build build-asan build-debug

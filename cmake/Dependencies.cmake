@@ -1,0 +1,35 @@
+# What each dependency is for stands in docs/dependencies.md.
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(tomlplusplus REQUIRED)
+find_package(hwy REQUIRED)
+find_package(GTest REQUIRED)
+find_package(benchmark REQUIRED)
+find_package(Threads REQUIRED)
+
+if(NOT ROUTEOPD_TORCH_PYTHON)
+  message(FATAL_ERROR "ROUTEOPD_TORCH_PYTHON is not set: run `make build`, or name a Python that has torch 2.13.0.")
+endif()
+execute_process(COMMAND ${ROUTEOPD_TORCH_PYTHON} -c "import torch; print(torch.utils.cmake_prefix_path, end='')"
+                OUTPUT_VARIABLE torch_prefix RESULT_VARIABLE torch_missing ERROR_QUIET)
+if(torch_missing)
+  message(FATAL_ERROR "${ROUTEOPD_TORCH_PYTHON} cannot import torch: install torch==2.13.0 there, or name another.")
+endif()
+list(APPEND CMAKE_PREFIX_PATH ${torch_prefix})
+find_package(Torch 2.13 REQUIRED)
+
+# LibTorch with its headers as SYSTEM. at::parallel_for is a header template over OpenMP: without -fopenmp it runs
+# serially and says nothing. The wheel brings its own libgomp.so.1; its folder leads the run path, so the process has
+# one OpenMP runtime and one pool of threads.
+get_filename_component(torch_lib_dir ${TORCH_LIBRARY} DIRECTORY)
+add_library(routeopd_torch INTERFACE)
+target_include_directories(routeopd_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+separate_arguments(torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
+target_compile_options(routeopd_torch INTERFACE ${torch_flags} -fopenmp)
+target_link_libraries(routeopd_torch INTERFACE ${torch_lib_dir}/libtorch.so ${torch_lib_dir}/libtorch_cpu.so
+                      ${torch_lib_dir}/libc10.so ${torch_lib_dir}/libgomp.so.1)
+target_link_options(routeopd_torch INTERFACE -Wl,--no-as-needed)
+set(CMAKE_BUILD_RPATH ${torch_lib_dir})
+set(CMAKE_INSTALL_RPATH ${torch_lib_dir})

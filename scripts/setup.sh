@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Makes this checkout buildable: system packages from scripts/system-packages.txt, then a Python with torch 2.13.0.
+# Prints nothing and changes nothing when all of it is there already.
+#
+#   TORCH_PYTHON=/path/to/python   use that interpreter's torch; no .venv is made
+#   TORCH_PIP_ARGS="…"             further arguments of `pip install torch`, such as an index of CPU builds
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+torch_version=2.13.0
+mapfile -t packages < <(grep -v '^#' scripts/system-packages.txt)
+
+installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+if command -v apt-get >/dev/null; then
+  missing=()
+  for package in "${packages[@]}"; do installed "$package" || missing+=("$package"); done
+  if [ ${#missing[@]} -gt 0 ]; then
+    echo "setup: installing ${missing[*]}"
+    as_root=()
+    if [ "$(id -u)" -ne 0 ]; then as_root=(sudo); fi
+    export DEBIAN_FRONTEND=noninteractive
+    "${as_root[@]}" apt-get update -qq
+    "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  fi
+elif [ ! -e .cache/system-packages-are-there ]; then
+  echo "setup: this system has no apt-get. RouteOPD needs these packages (Debian's names):" >&2
+  printf '  %s\n' "${packages[@]}" >&2
+  echo "Install them by your system's own means, then: mkdir -p .cache && touch .cache/system-packages-are-there" >&2
+  exit 1
+fi
+
+torch_of() { "$1" -c 'import torch; print(torch.__version__.split("+")[0])' 2>/dev/null || true; }
+
+if [ -n "${TORCH_PYTHON:-}" ]; then
+  found=$(torch_of "$TORCH_PYTHON")
+  if [ "$found" != "$torch_version" ]; then
+    echo "setup: TORCH_PYTHON=$TORCH_PYTHON has torch '${found:-none}'; RouteOPD is built on $torch_version." >&2
+    exit 1
+  fi
+elif [ ! -e .venv/torch-$torch_version ]; then
+  echo "setup: making .venv with torch $torch_version"
+  python3 -m venv .venv
+  # shellcheck disable=SC2086  # TORCH_PIP_ARGS is a list of words
+  .venv/bin/python -m pip install -q --disable-pip-version-check ${TORCH_PIP_ARGS:-} "torch==$torch_version"
+  touch .venv/torch-$torch_version
+fi

@@ -1,0 +1,30 @@
+// How the library fails: UserError for anything a user or a file can cause, ROUTEOPD_INVARIANT for our own bugs.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace routeopd {
+
+// A wrong input, file or answer from a server. The message is one sentence: what, where, what was expected, what to
+// try. Only main() prints it.
+class UserError : public std::runtime_error {
+ public:
+  explicit UserError(const std::string& message) : std::runtime_error(message) {}
+
+  template <class... Args>
+  explicit UserError(fmt::format_string<Args...> format, Args&&... args)
+      : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)) {}
+};
+
+[[noreturn]] void fail_invariant(const char* file, int line, const char* condition);
+
+}  // namespace routeopd
+
+// Aborts with file and line when `condition`, which only a bug of ours can break, does not hold. On in every build.
+#define ROUTEOPD_INVARIANT(condition) \
+  ((condition) ? void(0) : ::routeopd::fail_invariant(__FILE__, __LINE__, #condition))
