@@ -15,10 +15,14 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
+
+#include "routeopd/model/kernels/head_rows.h"
 
 namespace routeopd::model {
 
-// Which implementation runs. kAuto: the Highway kernel for CPU tensors, plain ATen operations elsewhere.
+// Which implementation runs. kAuto: the Highway kernel for CPU tensors in float32 or bfloat16, plain ATen operations
+// for all others.
 enum class Backend { kAuto, kAten, kHighway };
 
 // The loss of token t as a function of the values its head computed. Writes d loss / d value to `grad` (every element)
@@ -26,15 +30,9 @@ enum class Backend { kAuto, kAten, kHighway };
 // different tokens from several threads at once.
 using TokenLoss = std::function<double(std::int64_t t, std::span<const float> values, std::span<float> grad)>;
 
-// A contribution coefficient * hidden[token] to one row of the head's gradient.
-struct RowVisit {
-  std::int32_t row;
-  std::int32_t token;
-  float coefficient;
-};
-
 // The gradient of a head's weight: one persistent dense buffer that knows which of its rows are not zero, so that
-// neither a sparse step nor the clearing after it walks the whole buffer (933 MB for 151,936 x 1,536).
+// neither a sparse step nor the clearing after it walks the whole buffer (933 MB for 151,936 x 1,536). Its methods are
+// threaded inside, but not to be called from two threads at once.
 class HeadGradient {
  public:
   // `grad_VH`: float32 (float64 is accepted by the ATen paths), contiguous, all zero.
@@ -44,17 +42,59 @@ class HeadGradient {
   const at::Tensor& tensor() const { return grad_VH_; }
 
   // Adds every visit into its row, rows in any order, the visits of one row in the order given: bitwise the same
-  // result for any number of threads. `hidden_TH` is float32 or bfloat16; products are accumulated in float32.
+  // result for any number of threads, and for a list of visits cut into several calls. `hidden_TH` is float32 or
+  // bfloat16; products are accumulated in float32. Visits with a negative row are skipped.
   void add_visits(const at::Tensor& hidden_TH, std::span<const RowVisit> visits, Backend backend = Backend::kAuto);
 
-  // Adds grad_rows_RV^T-style dense contributions: returns the scale (0 or 1) by which the caller's GEMM must multiply
-  // what is in rows [0, rows) before it adds; marks them touched.
+  // Fused accumulation. A block is a batch of visits whose rows are known before their coefficients are. A visit that
+  // is alone in its row can then be added by whichever thread computes it, while its hidden state is in the first-level
+  // cache; the others go to add_visits() before the next block. One block at a time.
+  class Block {
+   public:
+    // `rows`: the row of every visit to come, repeats included; negative ones are no visits.
+    Block(HeadGradient& gradient, const at::Tensor& hidden_TH, std::span<const std::span<const std::int32_t>> rows);
+    ~Block();
+    Block(const Block&) = delete;
+    Block& operator=(const Block&) = delete;
+
+    // Adds the visit and returns true if no other visit of the block names its row. From any thread; a thread must
+    // call flush_row_writes() after its last one.
+    bool add_if_alone(const RowVisit& visit);
+
+   private:
+    HeadGradient& gradient_;
+    RowMatrix hidden_;
+    std::span<const std::span<const std::int32_t>> rows_;
+  };
+
+  // Begins a dense contribution to rows [0, rows): marks them touched, and returns the scale (0 or 1) by which the
+  // caller's GEMM must multiply what is there before it adds. With 0 the caller must write all of these rows.
   double begin_dense(std::int64_t rows);
 
   // Sets every touched row back to zero.
   void clear();
 
   std::int64_t touched_rows() const;
+
+ private:
+  void sort_by_row(std::span<const RowVisit> visits);
+  void mark_touched();
+
+  at::Tensor grad_VH_;
+  std::int64_t dense_rows_ = 0;           // rows [0, dense_rows_) are touched
+  std::vector<std::uint8_t> row_state_;   // [V], the bits below
+  std::vector<std::int32_t> touched_;     // the rows that are kTouched
+
+  static constexpr std::uint8_t kTouched = 1;   // by a visit
+  static constexpr std::uint8_t kNamed = 2;     // by one visit of the current block at least
+  static constexpr std::uint8_t kShared = 4;    // by two or more
+  static constexpr std::uint8_t kFirst = 8;     // touched for the first time by the current block
+
+  // Scratch of add_visits, kept because fresh pages cost more than the sort.
+  std::vector<RowVisit> sorted_;
+  std::vector<RowVisit> unsorted_;
+  std::vector<std::int64_t> run_starts_;     // where each row's visits begin in sorted_, and the end
+  std::vector<std::uint8_t> run_overwrites_;  // whether the run is the first to touch its row
 };
 
 }  // namespace routeopd::model

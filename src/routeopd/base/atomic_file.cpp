@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/base/atomic_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "routeopd/base/error.h"
+
+namespace routeopd {
+
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), temporary_(path_) {
+  if (std::filesystem::is_directory(path_)) throw UserError("{}: is a directory, expected the name of a file", path_.string());
+  temporary_ += fmt::format(".partial-{}", ::getpid());
+  stream_.open(temporary_, std::ios::binary | std::ios::trunc);
+  if (!stream_) fail("cannot be written");
+}
+
+AtomicFile::~AtomicFile() {
+  if (committed_) return;
+  stream_.close();
+  std::error_code ignored;  // nothing more can be done about a file that will not go
+  std::filesystem::remove(temporary_, ignored);
+}
+
+void AtomicFile::write(std::string_view text) {
+  if (!stream_.write(text.data(), static_cast<std::streamsize>(text.size()))) fail("cannot be written");
+}
+
+void AtomicFile::commit() {
+  if (!stream_.flush()) fail("cannot be written");
+  stream_.close();
+  const int descriptor = ::open(temporary_.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
+  if (descriptor >= 0) ::close(descriptor);
+  if (!synced) fail("cannot be flushed to the disk");
+  std::error_code error;
+  std::filesystem::rename(temporary_, path_, error);
+  if (error) fail("cannot be put in place");
+  committed_ = true;
+}
+
+void AtomicFile::fail(std::string_view what) const {
+  throw UserError("{}: {} ({})", path_.string(), what, std::strerror(errno));
+}
+
+}  // namespace routeopd

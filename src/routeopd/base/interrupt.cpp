@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/base/interrupt.h"
+
+#include <csignal>
+#include <cstdlib>
+
+namespace routeopd {
+namespace {
+
+volatile std::sig_atomic_t pending_signal = 0;
+
+void remember(int signal) {
+  if (pending_signal != 0) std::_Exit(128 + signal);
+  pending_signal = signal;
+}
+
+}  // namespace
+
+void catch_interrupts() {
+  std::signal(SIGINT, remember);
+  std::signal(SIGTERM, remember);
+}
+
+void check_interrupt() {
+  if (pending_signal != 0) throw Interrupted(pending_signal);
+}
+
+}  // namespace routeopd

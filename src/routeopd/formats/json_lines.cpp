@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/formats/json_lines.h"
+
+#include <filesystem>
+#include <iostream>
+#include <system_error>
+
+namespace routeopd::formats {
+namespace {
+
+// nlohmann's "[json.exception.parse_error.101] parse error at line 1, column 8: …" without its number and line.
+std::string reason_of(std::string what) {
+  if (const auto close = what.find("] "); close != std::string::npos) what.erase(0, close + 2);
+  if (const auto at = what.find("line 1, "); at != std::string::npos) what.erase(at, 8);
+  return what;
+}
+
+}  // namespace
+
+JsonLines::JsonLines(const std::string& path) : path_(path), in_(&file_) {
+  if (path == "-") {
+    path_ = "standard input";
+    in_ = &std::cin;
+    return;
+  }
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) throw UserError("{}: is a directory, expected a JSONL file", path);
+  file_.open(path, std::ios::binary);
+  if (!file_) throw UserError("{}: cannot be read; is the path right?", path);
+  if (std::filesystem::is_regular_file(path, error)) {
+    bytes_total_ = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
+  }
+}
+
+std::optional<Json> JsonLines::next() {
+  for (std::string text; std::getline(*in_, text);) {
+    ++line_;
+    bytes_read_ += static_cast<std::int64_t>(text.size()) + 1;
+    if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
+    Json value;
+    try {
+      value = Json::parse(text);
+    } catch (const Json::exception& error) {
+      const bool cut = in_->eof() && text.back() != '}';
+      throw UserError("{}: expected one JSON object a line, got {} ({})", where(),
+                      cut ? "a line that ends too early" : "something else", reason_of(error.what()));
+    }
+    if (!value.is_object()) throw UserError("{}: expected a JSON object, got {}", where(), value.type_name());
+    return value;
+  }
+  if (in_->bad()) throw UserError("{}: reading failed", where());
+  return std::nullopt;
+}
+
+std::string JsonLines::where() const { return fmt::format("{}:{}", path_, line_); }
+
+}  // namespace routeopd::formats

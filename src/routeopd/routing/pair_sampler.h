@@ -1,0 +1,29 @@
+// Draws positions from the excess and deficit of one state by inverse distribution function, O(k + draws).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "routeopd/routing/union_state.h"
+
+namespace routeopd::routing {
+
+// One of the two marginals, ready to be drawn from. Holds pointers into the UnionState it was begun with.
+class MarginalSampler {
+ public:
+  // `weights[0, n)` are nonnegative with a positive sum; `cumulative` is written (n rounded up to kUnionPad).
+  void begin(const float* weights, std::size_t n, float* cumulative, std::size_t draws);
+
+  // The smallest position whose cumulative weight exceeds u times the total, 0 <= u < 1.
+  std::size_t draw(float u) const;
+
+ private:
+  const float* cumulative_ = nullptr;
+  std::size_t n_ = 0;
+  float total_ = 0;
+  std::vector<std::uint32_t> guide_;  // guide_[g]: the position drawn at u = g / guide_.size(); empty: scan instead
+};
+
+}  // namespace routeopd::routing

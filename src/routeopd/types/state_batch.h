@@ -1,0 +1,44 @@
+// What routing needs of a batch of visited states: both models' top-k and their logits at each other's ids. A view:
+// the memory belongs to the rollout and the scores.
+//
+// Shapes: N states, K columns of the student's top-k, J of the teacher's, P of the background pool, R real ids.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "routeopd/base/philox.h"
+#include "routeopd/types/validity.h"
+
+namespace routeopd {
+
+struct StateBatch {
+  std::int64_t states = 0;
+  std::int32_t real_ids = 0;  // ids are in [0, real_ids); padded rows of a head never take part
+
+  // Student's top-k, -1 pads a short row. Null `student_ids_NK` means the full support: K = J = real_ids, column = id,
+  // and only student_logits_NK and teacher_logits_NJ are read.
+  std::int32_t student_columns = 0;
+  const std::int32_t* student_ids_NK = nullptr;
+  const float* student_logits_NK = nullptr;
+  const float* teacher_at_student_NK = nullptr;
+
+  std::int32_t teacher_columns = 0;
+  const std::int32_t* teacher_ids_NJ = nullptr;
+  const float* teacher_logits_NJ = nullptr;
+  const float* student_at_teacher_NJ = nullptr;
+
+  // Background pool for the random_background and rank_matched destinations; -1 pads.
+  std::int32_t pool_columns = 0;
+  const std::int32_t* pool_ids_NP = nullptr;
+  const float* student_at_pool_NP = nullptr;
+
+  // Full-vocabulary log-partitions; null where they are not known. One-sided arms need the student's.
+  const float* student_lse_N = nullptr;
+  const float* teacher_lse_N = nullptr;
+
+  const StateAddress* address_N = nullptr;  // of the random numbers
+  const Validity* validity_N = nullptr;     // reasons found upstream; null: all valid so far
+};
+
+}  // namespace routeopd
