@@ -1,6 +1,5 @@
 # What each dependency is for stands in docs/dependencies.md.
 find_package(fmt REQUIRED)
-find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(tomlplusplus REQUIRED)
@@ -26,6 +25,9 @@ find_package(Torch 2.13 REQUIRED)
 get_filename_component(torch_lib_dir ${TORCH_LIBRARY} DIRECTORY)
 add_library(routeopd_torch INTERFACE)
 target_include_directories(routeopd_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+# The wheel brings fmt's headers too, another release than the distribution's library: units that see torch use them
+# without the library. fmt keeps each release in an inline namespace of its own, so the two live side by side.
+target_compile_definitions(routeopd_torch INTERFACE FMT_HEADER_ONLY)
 separate_arguments(torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(routeopd_torch INTERFACE ${torch_flags} -fopenmp)
 target_link_libraries(routeopd_torch INTERFACE ${torch_lib_dir}/libtorch.so ${torch_lib_dir}/libtorch_cpu.so

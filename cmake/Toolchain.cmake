@@ -3,7 +3,7 @@
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+add_compile_options(-fPIC)  # for libraries and programs alike, so that they can share a precompiled header
 
 find_program(ROUTEOPD_CCACHE ccache)
 if(ROUTEOPD_CCACHE)

@@ -1,6 +1,5 @@
-// oneDNN is reached through torch's dispatcher, which is the one way to it that the wheel exports: the same two
-// operators that torch.compile uses for frozen weights.
-// SPDX-License-Identifier: Apache-2.0
+// oneDNN is reached through torch's dispatcher, which is the one way to it that the wheel exports: the same
+// two operators that torch.compile uses for frozen weights. SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/packed_linear.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -27,10 +26,11 @@ at::Tensor pack(const at::Tensor& weight_NK) {
   return reorder.call(weight_NK, std::nullopt);
 }
 
-at::Tensor apply_packed(const at::Tensor& x, const at::Tensor& packed, const std::optional<at::Tensor>& bias_N) {
-  using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
-                               std::string_view, c10::List<std::optional<at::Scalar>>,
-                               std::optional<std::string_view>);
+at::Tensor apply_packed(const at::Tensor& x, const at::Tensor& packed,
+                        const std::optional<at::Tensor>& bias_N) {
+  using Signature =
+      at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
+                 c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);
   static const auto linear = find_operator<Signature>("mkldnn::_linear_pointwise");
   return linear.call(x, packed, bias_N, "none", c10::List<std::optional<at::Scalar>>(), "");
 }
@@ -45,9 +45,11 @@ bool can_pack(const at::Tensor& weight_NK) {
 
 }  // namespace
 
-PackedLinear::PackedLinear(const at::Tensor& weight_NK, const std::optional<at::Tensor>& bias_N, Kernel kernel)
+PackedLinear::PackedLinear(const at::Tensor& weight_NK, const std::optional<at::Tensor>& bias_N,
+                           Kernel kernel)
     : bias_N_(bias_N), kernel_(Kernel::kAten), outputs_(0), inputs_(0) {
-  if (!weight_NK.defined() || weight_NK.dim() != 2 || weight_NK.numel() == 0 || !weight_NK.is_floating_point()) {
+  if (!weight_NK.defined() || weight_NK.dim() != 2 || weight_NK.numel() == 0 ||
+      !weight_NK.is_floating_point()) {
     throw UserError("packed linear: the weight must be a floating-point matrix [N, K] with N, K >= 1");
   }
   outputs_ = weight_NK.size(0);

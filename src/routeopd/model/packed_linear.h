@@ -1,6 +1,7 @@
-// A linear layer whose weight is laid out once for the matrix kernels of oneDNN instead of at each call. On one AVX2
-// core and 1536 x 8192 this is worth 1.2x at 256 rows of input and 1.5x at 4; a packing costs about ten calls at 4 rows,
-// so pack once an update of the weights. Inference only: no gradient flows through apply().
+// A linear layer whose weight is laid out once for the matrix kernels of oneDNN instead of at each call. On
+// one AVX2 core and 1536 x 8192 this is worth 1.2x at 256 rows of input and 1.5x at 4; a packing costs about
+// ten calls at 4 rows, so pack once an update of the weights. Inference only: no gradient flows through
+// apply().
 //
 // Shapes: N outputs, K inputs, M rows of input.
 // SPDX-License-Identifier: Apache-2.0
@@ -17,7 +18,8 @@ namespace routeopd::model {
 class PackedLinear {
  public:
   enum class Kernel {
-    kOneDnn,  // a private packed copy of the weight; CPU, float32, or bfloat16 where the processor computes in it
+    kOneDnn,  // a private packed copy of the weight; CPU, float32, or bfloat16 where the processor computes
+              // in it
     kAten,    // at::linear on the caller's weight, shared, for everything else
   };
 
@@ -25,12 +27,15 @@ class PackedLinear {
   explicit PackedLinear(const at::Tensor& weight_NK, const std::optional<at::Tensor>& bias_N = std::nullopt,
                         Kernel kernel = Kernel::kOneDnn);
 
-  // x [..., K] of the weight's type -> [..., N] of the same type, in new memory: the packed operator cannot write into
-  // a given tensor. May be called from several threads at once; inside at::parallel_for it stays on its thread.
+  // x [..., K] of the weight's type -> [..., N] of the same type, in new memory: the packed operator cannot
+  // write into a given tensor. May be called from several threads at once; inside at::parallel_for it stays
+  // on its thread.
   at::Tensor apply(const at::Tensor& x_MK) const;
 
   Kernel kernel() const { return kernel_; }
-  std::string_view kernel_name() const { return kernel_ == Kernel::kOneDnn ? "oneDNN, packed" : "at::linear"; }
+  std::string_view kernel_name() const {
+    return kernel_ == Kernel::kOneDnn ? "oneDNN, packed" : "at::linear";
+  }
   std::int64_t outputs() const { return outputs_; }
   std::int64_t inputs() const { return inputs_; }
 

@@ -2,6 +2,7 @@
 #include "routeopd/model/heads/dense_head.h"
 
 #include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <vector>
@@ -75,7 +76,7 @@ double dense_head_step(const at::Tensor& hidden_TH, const at::Tensor& weight_VH,
                        const DenseLoss& loss, at::Tensor& grad_hidden_TH, HeadGradient& grad_weight, Backend backend,
                        std::int64_t chunk) {
   check(hidden_TH, weight_VH, real_ids, grad_hidden_TH, grad_weight);
-  const at::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   const auto wide = widened(hidden_TH.slice(0, 0, 0)).options();
   const bool use_rows = backend == Backend::kHighway ||
                         (backend == Backend::kAuto && hidden_TH.device().is_cpu() && wide.dtype() == at::kFloat);

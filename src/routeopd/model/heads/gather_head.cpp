@@ -5,7 +5,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <vector>
 
@@ -21,14 +20,8 @@ constexpr std::int64_t kIdGrain = 64;  // about 30 microseconds of work
 
 // Tokens whose head gradient is added together: their hidden states are then still in the last-level cache, and the
 // list of their visits stays small however many ids a token has.
-#ifndef TUNE_GB
-#define TUNE_GB 2048
-#endif
-#ifndef TUNE_GV
-#define TUNE_GV (1 << 18)
-#endif
-constexpr std::int64_t kBlockTokens = TUNE_GB;
-constexpr std::int64_t kBlockVisits = TUNE_GV;
+constexpr std::int64_t kBlockTokens = 2048;
+constexpr std::int64_t kBlockVisits = std::int64_t{1} << 18;
 
 void check_token_ids(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, const TokenIds& token_ids) {
   check_head_inputs(kHead, hidden_TH, weight_VH);
@@ -172,8 +165,6 @@ double gather_head_step(const at::Tensor& hidden_TH, const at::Tensor& weight_VH
   for (std::int64_t first = 0, last; first < tokens; first = last) {
     last = block_end(token_ids, first);
     visits.resize(static_cast<std::size_t>(offsets[last] - offsets[first]));
-    const std::array rows = {token_ids.ids.subspan(static_cast<std::size_t>(offsets[first]), visits.size())};
-    HeadGradient::Block block(gradient, hidden_TH, rows);
     parallel_tokens(token_ids, first, last, [&](std::int64_t begin, std::int64_t end) {
       std::vector<float> logits, grad;
       for (std::int64_t t = begin; t < end; ++t) {
@@ -185,9 +176,6 @@ double gather_head_step(const at::Tensor& hidden_TH, const at::Tensor& weight_VH
                  logits.data());
         losses[static_cast<std::size_t>(t)] = visit_token(t, token_ids, loss, logits, grad, token_visits);
         sum_weight_rows(weight, token_visits, count, grad_hidden + t * weight.width);
-        for (std::int64_t i = 0; i < count; ++i) {
-          if (token_visits[i].row >= 0 && block.add_if_alone(token_visits[i])) token_visits[i].row = -1;
-        }
       }
       flush_row_writes();
     });

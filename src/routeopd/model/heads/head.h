@@ -46,27 +46,6 @@ class HeadGradient {
   // bfloat16; products are accumulated in float32. Visits with a negative row are skipped.
   void add_visits(const at::Tensor& hidden_TH, std::span<const RowVisit> visits, Backend backend = Backend::kAuto);
 
-  // Fused accumulation. A block is a batch of visits whose rows are known before their coefficients are. A visit that
-  // is alone in its row can then be added by whichever thread computes it, while its hidden state is in the first-level
-  // cache; the others go to add_visits() before the next block. One block at a time.
-  class Block {
-   public:
-    // `rows`: the row of every visit to come, repeats included; negative ones are no visits.
-    Block(HeadGradient& gradient, const at::Tensor& hidden_TH, std::span<const std::span<const std::int32_t>> rows);
-    ~Block();
-    Block(const Block&) = delete;
-    Block& operator=(const Block&) = delete;
-
-    // Adds the visit and returns true if no other visit of the block names its row. From any thread; a thread must
-    // call flush_row_writes() after its last one.
-    bool add_if_alone(const RowVisit& visit);
-
-   private:
-    HeadGradient& gradient_;
-    RowMatrix hidden_;
-    std::span<const std::span<const std::int32_t>> rows_;
-  };
-
   // Begins a dense contribution to rows [0, rows): marks them touched, and returns the scale (0 or 1) by which the
   // caller's GEMM must multiply what is there before it adds. With 0 the caller must write all of these rows.
   double begin_dense(std::int64_t rows);
@@ -82,13 +61,8 @@ class HeadGradient {
 
   at::Tensor grad_VH_;
   std::int64_t dense_rows_ = 0;           // rows [0, dense_rows_) are touched
-  std::vector<std::uint8_t> row_state_;   // [V], the bits below
-  std::vector<std::int32_t> touched_;     // the rows that are kTouched
-
-  static constexpr std::uint8_t kTouched = 1;   // by a visit
-  static constexpr std::uint8_t kNamed = 2;     // by one visit of the current block at least
-  static constexpr std::uint8_t kShared = 4;    // by two or more
-  static constexpr std::uint8_t kFirst = 8;     // touched for the first time by the current block
+  std::vector<std::uint8_t> is_touched_;  // [V], by a visit
+  std::vector<std::int32_t> touched_;     // the rows marked in is_touched_
 
   // Scratch of add_visits, kept because fresh pages cost more than the sort.
   std::vector<RowVisit> sorted_;

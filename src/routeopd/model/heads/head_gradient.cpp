@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 #include <utility>
 
 #include "routeopd/base/error.h"
@@ -30,7 +29,7 @@ HeadGradient::HeadGradient(at::Tensor grad_VH) : grad_VH_(std::move(grad_VH)) {
       (grad_VH_.scalar_type() != at::kFloat && grad_VH_.scalar_type() != at::kDouble)) {
     throw UserError("head gradient: expected a contiguous float32 or float64 matrix");
   }
-  row_state_.resize(static_cast<std::size_t>(grad_VH_.size(0)), 0);
+  is_touched_.resize(static_cast<std::size_t>(grad_VH_.size(0)), 0);
 }
 
 void HeadGradient::add_visits(const at::Tensor& hidden_TH, std::span<const RowVisit> visits, Backend backend) {
@@ -71,7 +70,7 @@ void HeadGradient::add_visits(const at::Tensor& hidden_TH, std::span<const RowVi
 
 // Least-significant-digit radix sort of the visits into sorted_, without those that have no row.
 void HeadGradient::sort_by_row(std::span<const RowVisit> visits) {
-  const int bits = std::max(1, static_cast<int>(std::bit_width(row_state_.size() - 1)));
+  const int bits = std::max(1, static_cast<int>(std::bit_width(is_touched_.size() - 1)));
   const int digits = (bits + kMaxDigitBits - 1) / kMaxDigitBits;
   const int digit_bits = (bits + digits - 1) / digits;
   const std::uint32_t mask = (1U << digit_bits) - 1;
@@ -106,48 +105,15 @@ void HeadGradient::mark_touched() {
   for (std::int64_t at = 0; const RowVisit& visit : sorted_) {
     if (visit.row != last) {
       last = visit.row;
-      std::uint8_t& state = row_state_[static_cast<std::size_t>(last)];
+      std::uint8_t& touched = is_touched_[static_cast<std::size_t>(last)];
       run_starts_.push_back(at);
-      run_overwrites_.push_back(!(state & kTouched) && last >= dense_rows_);
-      if (!(state & kTouched)) touched_.push_back(last);
-      state |= kTouched;
+      run_overwrites_.push_back(touched == 0 && last >= dense_rows_);
+      if (touched == 0) touched_.push_back(last);
+      touched = 1;
     }
     ++at;
   }
   run_starts_.push_back(std::ssize(sorted_));
-}
-
-HeadGradient::Block::Block(HeadGradient& gradient, const at::Tensor& hidden_TH,
-                           std::span<const std::span<const std::int32_t>> rows)
-    : gradient_(gradient), hidden_(row_matrix(hidden_TH)), rows_(rows) {
-  for (const std::span<const std::int32_t> list : rows_) {
-    for (const std::int32_t row : list) {
-      if (row < 0) continue;
-      std::uint8_t& state = gradient_.row_state_[static_cast<std::size_t>(row)];
-      state = static_cast<std::uint8_t>(state | (state & kNamed) << 1 | kNamed);
-    }
-  }
-}
-
-HeadGradient::Block::~Block() {
-  for (const std::span<const std::int32_t> list : rows_) {
-    for (const std::int32_t row : list) {
-      if (row < 0) continue;
-      std::uint8_t& state = gradient_.row_state_[static_cast<std::size_t>(row)];
-      if (state & kFirst) gradient_.touched_.push_back(row);
-      state &= kTouched;
-    }
-  }
-}
-
-bool HeadGradient::Block::add_if_alone(const RowVisit& visit) {
-  std::uint8_t& state = gradient_.row_state_[static_cast<std::size_t>(visit.row)];
-  if (state & kShared) return false;
-  const bool overwrite = !(state & kTouched) && visit.row >= gradient_.dense_rows_;
-  if (!(state & kTouched)) state |= kTouched | kFirst;  // no other thread has this row
-  add_hidden_rows(hidden_, &visit, 1, 0, overwrite,
-                  gradient_.grad_VH_.mutable_data_ptr<float>() + visit.row * hidden_.width);
-  return true;
 }
 
 double HeadGradient::begin_dense(std::int64_t rows) {
@@ -163,19 +129,20 @@ double HeadGradient::begin_dense(std::int64_t rows) {
 void HeadGradient::clear() {
   const at::NoGradGuard no_grad;
   if (dense_rows_ > 0) grad_VH_.narrow(0, 0, dense_rows_).zero_();
-  if (grad_VH_.is_cpu()) {
-    const std::size_t row_bytes = static_cast<std::size_t>(grad_VH_.size(1)) * grad_VH_.element_size();
-    char* const data = static_cast<char*>(grad_VH_.mutable_data_ptr());
+  if (grad_VH_.is_cpu() && grad_VH_.scalar_type() == at::kFloat) {
+    const std::int64_t width = grad_VH_.size(1);
+    float* const data = grad_VH_.mutable_data_ptr<float>();
     at::parallel_for(0, std::ssize(touched_), kClearGrain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int32_t row = touched_[static_cast<std::size_t>(i)];
-        if (row >= dense_rows_) std::memset(data + static_cast<std::size_t>(row) * row_bytes, 0, row_bytes);
+        if (row >= dense_rows_) zero_row(data + row * width, width);
       }
+      flush_row_writes();
     });
   } else if (!touched_.empty()) {
     grad_VH_.index_fill_(0, at::tensor(touched_, at::kLong).to(grad_VH_.device()), 0);
   }
-  for (const std::int32_t row : touched_) row_state_[static_cast<std::size_t>(row)] = 0;
+  for (const std::int32_t row : touched_) is_touched_[static_cast<std::size_t>(row)] = 0;
   touched_.clear();
   dense_rows_ = 0;
 }

@@ -5,7 +5,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -21,10 +20,7 @@ constexpr const char* kHead = "pair head";
 constexpr std::int64_t kTokenGrain = 16;  // about 30 microseconds of work
 
 // Tokens whose head gradient is added together: their hidden states are then still in the last-level cache.
-#ifndef TUNE_B
-#define TUNE_B 2048
-#endif
-constexpr std::int64_t kBlockTokens = TUNE_B;
+constexpr std::int64_t kBlockTokens = 2048;
 
 // The checked pairs, in host memory.
 struct Pairs {
@@ -156,11 +152,6 @@ double pair_head_step(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, 
   std::vector<RowVisit> visits(static_cast<std::size_t>(std::min(tokens, kBlockTokens) * 2 * per_token));
   for (std::int64_t first = 0; first < tokens; first += kBlockTokens) {
     const std::int64_t last = std::min(first + kBlockTokens, tokens);
-    const std::size_t begin_id = static_cast<std::size_t>(first * per_token);
-    const std::size_t block_ids = static_cast<std::size_t>((last - first) * per_token);
-    const std::array rows = {std::span(pairs.source + begin_id, block_ids),
-                             std::span(pairs.destination + begin_id, block_ids)};
-    HeadGradient::Block block(gradient, hidden_TH, rows);
     at::parallel_for(first, last, kTokenGrain, [&](std::int64_t begin, std::int64_t end) {
       std::vector<float> log_odds(static_cast<std::size_t>(per_token)), grad(log_odds.size());
       for (std::int64_t t = begin; t < end; ++t) {
@@ -170,9 +161,6 @@ double pair_head_step(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, 
                   log_odds.data());
         losses[static_cast<std::size_t>(t)] = visit_token(t, pairs, loss, log_odds, grad, token_visits);
         sum_weight_rows(weight, token_visits, 2 * per_token, grad_hidden + t * weight.width);
-        for (std::int64_t i = 0; i < 2 * per_token; ++i) {
-          if (token_visits[i].row >= 0 && block.add_if_alone(token_visits[i])) token_visits[i].row = -1;
-        }
       }
       flush_row_writes();
     });

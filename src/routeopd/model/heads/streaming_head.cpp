@@ -2,6 +2,8 @@
 #include "routeopd/model/heads/streaming_head.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -17,11 +19,12 @@ namespace routeopd::model {
 namespace {
 
 constexpr std::int64_t kMaxTileRows = 4096;
-constexpr std::int64_t kTokenBlock = 256;           // logits of a tile: 4 MB; below 128 the GEMM slows down
-constexpr std::int64_t kStateBytes = 64LL << 20;  // of the top-k states a thread: more only for a k of thousands
+constexpr std::int64_t kTokenBlock = 256;  // logits of a tile: 4 MB; below 128 the GEMM slows down
+constexpr std::int64_t kStateBytes = 64LL
+                                     << 20;  // of the top-k states a thread: more only for a k of thousands
 
-// Tiles of nearly equal size, their number a multiple of 8 so that 2, 4 or 8 threads end together. A function of the
-// vocabulary alone: the result must not depend on the threads.
+// Tiles of nearly equal size, their number a multiple of 8 so that 2, 4 or 8 threads end together. A function
+// of the vocabulary alone: the result must not depend on the threads.
 std::int64_t choose_tile_rows(std::int64_t real_ids) {
   if (real_ids <= 1024) return real_ids;
   const std::int64_t tiles = (real_ids + 8 * kMaxTileRows - 1) / (8 * kMaxTileRows) * 8;
@@ -54,7 +57,8 @@ void check_gather_ids(const at::Tensor& ids_TG, const at::Tensor& hidden_TH, std
   }
 }
 
-// The columns of ids that fall into [first, first + width) of the vocabulary, for every row of the tile's logits.
+// The columns of ids that fall into [first, first + width) of the vocabulary, for every row of the tile's
+// logits.
 void gather_from_tile(const float* logits, std::int64_t rows, std::int64_t width, std::int64_t first,
                       const std::int32_t* ids, std::int64_t columns, float* gathered) {
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -74,7 +78,8 @@ struct Worker {
     const auto capacity = static_cast<std::size_t>(row_topk_capacity(k));
     keys = std::make_unique_for_overwrite<std::uint64_t[]>(static_cast<std::size_t>(rows) * capacity);
     states.reserve(static_cast<std::size_t>(rows));
-    for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) states.emplace_back(&keys[r * capacity], k);
+    for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r)
+      states.emplace_back(&keys[r * capacity], k);
   }
 };
 
@@ -82,11 +87,14 @@ struct Worker {
 
 StreamingHead::StreamingHead(const at::Tensor& weight_VH, std::int64_t real_ids, Backend backend)
     : real_ids_(real_ids), backend_(backend), tile_rows_(0) {
-  if (!weight_VH.defined() || weight_VH.dim() != 2 || weight_VH.numel() == 0 || !weight_VH.is_floating_point()) {
-    throw UserError("streaming head: the weight must be a floating-point matrix [V, H], got {}", shape_of(weight_VH));
+  if (!weight_VH.defined() || weight_VH.dim() != 2 || weight_VH.numel() == 0 ||
+      !weight_VH.is_floating_point()) {
+    throw UserError("streaming head: the weight must be a floating-point matrix [V, H], got {}",
+                    shape_of(weight_VH));
   }
   if (real_ids < 1 || real_ids > weight_VH.size(0) || real_ids > std::numeric_limits<std::int32_t>::max()) {
-    throw UserError("streaming head: the number of real ids must lie in [1, {}], got {}", weight_VH.size(0), real_ids);
+    throw UserError("streaming head: the number of real ids must lie in [1, {}], got {}", weight_VH.size(0),
+                    real_ids);
   }
   weight_VH_ = weight_VH.detach();
   const bool fits = weight_VH_.device().is_cpu() &&
@@ -105,7 +113,8 @@ StreamingHead::StreamingHead(const at::Tensor& weight_VH, std::int64_t real_ids,
   }
 }
 
-HeadScores StreamingHead::score(const at::Tensor& hidden_TH, std::int64_t k, const at::Tensor& gather_ids_TG) const {
+HeadScores StreamingHead::score(const at::Tensor& hidden_TH, std::int64_t k,
+                                const at::Tensor& gather_ids_TG) const {
   if (!hidden_TH.defined() || hidden_TH.dim() != 2 || hidden_TH.size(1) != hidden_size() ||
       !hidden_TH.is_floating_point() || hidden_TH.device() != weight_VH_.device()) {
     throw UserError("streaming head: the hidden states must be a floating-point matrix [T, {}] on {}, got {}",
@@ -148,9 +157,11 @@ void StreamingHead::score_block(const at::Tensor& hidden_TH, const at::Tensor& g
   auto* gathered = scores.gathered_TG.mutable_data_ptr<float>();
   std::vector<LogSum> sums(static_cast<std::size_t>(tile_count * rows));  // [tile, row]
 
-  // Threads take the next tile when they are done with one. Two workers at least, so that with several threads the
-  // matrix products always run inside a parallel region, each on one thread: their last bits may depend on that.
-  const std::int64_t workers = std::max<std::int64_t>(2, std::min<std::int64_t>(at::get_num_threads(), tile_count));
+  // Threads take the next tile when they are done with one. Two workers at least, so that with several
+  // threads the matrix products always run inside a parallel region, each on one thread: their last bits may
+  // depend on that.
+  const std::int64_t workers =
+      std::max<std::int64_t>(2, std::min<std::int64_t>(at::get_num_threads(), tile_count));
   std::vector<Worker> seen(static_cast<std::size_t>(workers));
   std::atomic<std::int64_t> next{0};
   at::parallel_for(0, workers, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -192,10 +203,11 @@ void StreamingHead::score_block(const at::Tensor& hidden_TH, const at::Tensor& g
   });
 }
 
-// Tiles of the vocabulary in plain ATen operations. Sorts are stable and lower ids stand first: ties go to them.
+// Tiles of the vocabulary in plain ATen operations. Sorts are stable and lower ids stand first: ties go to
+// them.
 HeadScores StreamingHead::score_with_aten(const at::Tensor& hidden_TH, std::int64_t k,
                                           const at::Tensor& gather_ids_TG) const {
-  const c10::InferenceMode no_autograd(false);
+  const at::NoGradGuard no_autograd;
   const at::ScalarType type = logit_type(hidden_TH, weight_VH_);
   const std::int64_t tokens = hidden_TH.size(0);
   const auto options = hidden_TH.options().dtype(type);
@@ -223,8 +235,8 @@ HeadScores StreamingHead::score_with_aten(const at::Tensor& hidden_TH, std::int6
     values_TK = merged.narrow(-1, 0, best);
     ids_TK = both_ids.gather(-1, order.narrow(-1, 0, best));
   }
-  return {ids_TK.to(at::kInt).contiguous(), values_TK.contiguous(), at::logsumexp(at::stack(tile_sums, -1), -1),
-          gathered_TG};
+  return {ids_TK.to(at::kInt).contiguous(), values_TK.contiguous(),
+          at::logsumexp(at::stack(tile_sums, -1), -1), gathered_TG};
 }
 
 }  // namespace routeopd::model

@@ -1,11 +1,10 @@
-// The streaming head: what scoring needs of softmax(hidden W^T) at each token, in one pass over tiles of the vocabulary:
-// the k largest logits with their ids, the log-sum-exp, and the logits at ids given by the caller (the other model's
-// top-k). [T, V] is never held: a thread holds the logits of 256 tokens at 4,096 ids, in cache, and the row kernel
-// (kernels/row_topk.h) and the gathers read them there.
+// The streaming head: what scoring needs of softmax(hidden W^T) at each token, in one pass over tiles of the
+// vocabulary: the k largest logits with their ids, the log-sum-exp, and the logits at ids given by the caller
+// (the other model's top-k). [T, V] is never held: a thread holds the logits of 256 tokens at 4,096 ids, in
+// cache, and the row kernel (kernels/row_topk.h) and the gathers read them there.
 //
-// Shapes: T tokens, H hidden size, V rows of the weight (padding included), R <= V real ids, K = min(k, R) of the top-k,
-// G ids gathered a token.
-// SPDX-License-Identifier: Apache-2.0
+// Shapes: T tokens, H hidden size, V rows of the weight (padding included), R <= V real ids, K = min(k, R) of
+// the top-k, G ids gathered a token. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <ATen/ATen.h>
@@ -18,25 +17,27 @@
 
 namespace routeopd::model {
 
-// Logits are computed, accumulated and returned in float32, whatever the type of the weight; in float64 when the weight
-// or the hidden states are. A token whose logsumexp is not finite had a NaN or +inf logit (or -inf ones only): nothing
-// else of it is to be used, though its ids stay in [-1, R).
+// Logits are computed, accumulated and returned in float32, whatever the type of the weight; in float64 when
+// the weight or the hidden states are. A token whose logsumexp is not finite had a NaN or +inf logit (or -inf
+// ones only): nothing else of it is to be used, though its ids stay in [-1, R).
 struct HeadScores {
   at::Tensor top_ids_TK;     // int32; logits descending, equal logits by ascending id
   at::Tensor top_logits_TK;  // the logits of those ids
   at::Tensor logsumexp_T;    // over the R real ids
-  at::Tensor gathered_TG;    // the logits at gather_ids_TG, NaN where that is -1; [T, 0] when no ids were given
+  at::Tensor gathered_TG;  // the logits at gather_ids_TG, NaN where that is -1; [T, 0] when no ids were given
 };
 
 class StreamingHead {
  public:
-  // Rows [0, real_ids) of weight_VH take part, the padding behind them never does. On the CPU, a float32 or bfloat16
-  // weight is copied into packed float32 tiles, once: build the head anew after an update of the weight. The ATen path
-  // (kAten; any device and floating type) keeps a reference to weight_VH instead.
-  explicit StreamingHead(const at::Tensor& weight_VH, std::int64_t real_ids, Backend backend = Backend::kAuto);
+  // Rows [0, real_ids) of weight_VH take part, the padding behind them never does. On the CPU, a float32 or
+  // bfloat16 weight is copied into packed float32 tiles, once: build the head anew after an update of the
+  // weight. The ATen path (kAten; any device and floating type) keeps a reference to weight_VH instead.
+  explicit StreamingHead(const at::Tensor& weight_VH, std::int64_t real_ids,
+                         Backend backend = Backend::kAuto);
 
-  // hidden_TH: a floating type, on the weight's device. gather_ids_TG: int32 or int64 in [-1, R), -1 pads; may be
-  // undefined. Bitwise the same for any number of threads. UserError on wrong shapes, types, ids, or k <= 0.
+  // hidden_TH: a floating type, on the weight's device. gather_ids_TG: int32 or int64 in [-1, R), -1 pads;
+  // may be undefined. Bitwise the same for any number of threads. UserError on wrong shapes, types, ids, or k
+  // <= 0.
   HeadScores score(const at::Tensor& hidden_TH, std::int64_t k, const at::Tensor& gather_ids_TG = {}) const;
 
   std::int64_t real_ids() const { return real_ids_; }
@@ -50,7 +51,8 @@ class StreamingHead {
 
  private:
   void score_block(const at::Tensor& hidden_TH, const at::Tensor& gather_ids_TG, HeadScores& scores) const;
-  HeadScores score_with_aten(const at::Tensor& hidden_TH, std::int64_t k, const at::Tensor& gather_ids_TG) const;
+  HeadScores score_with_aten(const at::Tensor& hidden_TH, std::int64_t k,
+                             const at::Tensor& gather_ids_TG) const;
 
   at::Tensor weight_VH_;
   std::int64_t real_ids_;

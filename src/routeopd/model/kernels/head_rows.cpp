@@ -21,19 +21,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr std::size_t kChunk = 64;  // columns: two of the longest vectors, two to four cache lines
 constexpr std::size_t kLineBytes = 64;
 
-// How far ahead rows are prefetched.
-#ifndef TUNE_R
-#define TUNE_R 4
-#endif
-#ifndef TUNE_P
-#define TUNE_P 8
-#endif
-#ifndef TUNE_V
-#define TUNE_V 16
-#endif
-constexpr std::int64_t kRowsAhead = TUNE_R;
-constexpr std::int64_t kPairsAhead = TUNE_P;
-constexpr std::int64_t kVisitsAhead = TUNE_V;
+// How far ahead rows are prefetched: about one token's pairs further than the hardware sees, four logits, and a few
+// hidden rows, which mostly come from the last-level cache.
+constexpr std::int64_t kPairsAhead = 4;
+constexpr std::int64_t kRowsAhead = 4;
+constexpr std::int64_t kVisitsAhead = 16;
 
 using Floats = hn::CappedTag<float, kChunk / 2>;
 using FloatVector = hn::Vec<Floats>;
@@ -305,6 +297,16 @@ void add_hidden_rows_of(const RowMatrix& hidden, const RowVisit* visits, std::in
   }
 }
 
+void ZeroRow(float* row, std::int64_t count) {
+  const Floats d;
+  const std::size_t lanes = hn::Lanes(d), width = static_cast<std::size_t>(count);
+  std::size_t x = 0;
+  if (can_stream(row)) {
+    for (; x + lanes <= width; x += lanes) hn::Stream(hn::Zero(d), d, row + x);
+  }
+  std::fill(row + x, row + width, 0.0F);
+}
+
 // What is exported, for one target: the choice of the row types.
 void RowDots(const RowMatrix& hidden, std::int64_t token, const RowMatrix& weight, const std::int32_t* ids,
              std::int64_t count, std::int64_t ahead, float* logits) {
@@ -345,6 +347,7 @@ HWY_EXPORT(RowDots);
 HWY_EXPORT(PairDots);
 HWY_EXPORT(SumWeightRows);
 HWY_EXPORT(AddHiddenRows);
+HWY_EXPORT(ZeroRow);
 
 void row_dots(const RowMatrix& hidden, std::int64_t token, const RowMatrix& weight, const std::int32_t* ids,
               std::int64_t count, std::int64_t ahead, float* logits) {
@@ -364,6 +367,8 @@ void add_hidden_rows(const RowMatrix& hidden, const RowVisit* visits, std::int64
                      bool overwrite, float* grad_row) {
   HWY_DYNAMIC_DISPATCH(AddHiddenRows)(hidden, visits, count, ahead, overwrite, grad_row);
 }
+
+void zero_row(float* row, std::int64_t count) { HWY_DYNAMIC_DISPATCH(ZeroRow)(row, count); }
 
 void flush_row_writes() { hwy::FlushStream(); }
 

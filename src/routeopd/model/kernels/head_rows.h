@@ -45,8 +45,11 @@ void sum_weight_rows(const RowMatrix& weight, const RowVisit* visits, std::int64
 void add_hidden_rows(const RowMatrix& hidden, const RowVisit* visits, std::int64_t count, std::int64_t ahead,
                      bool overwrite, float* grad_row);
 
+// Sets the `count` floats of a row to zero.
+void zero_row(float* row, std::int64_t count);
+
 // Makes the rows written so far visible to other threads. Call it once in each thread that called
-// sum_weight_rows() or add_hidden_rows(): they write whole rows past the cache.
+// sum_weight_rows(), add_hidden_rows() or zero_row(): they write whole rows past the cache.
 void flush_row_writes();
 
 }  // namespace routeopd::model

@@ -1,9 +1,9 @@
-// How the work stays bounded. A row is read in sub-tiles of 4,096 values, which fit the first-level cache. The first
-// pass stores the lane-wise maxima of groups of 16 vectors: 256 distinct values of the sub-tile, whatever the vector
-// length. If k of them beat the row's threshold, the k-th largest of them is a lower bound of the k-th largest value
-// and becomes the threshold. Then less than k lanes hold anything above it, so at most 16 k values of a sub-tile become
-// candidates, in any order of the input; of the values equal to the threshold only the first k are looked at. The
-// second pass sums the exponentials, from the cache.
+// How the work stays bounded. A row is read in sub-tiles of 4,096 values, which fit the first-level cache.
+// The first pass stores the lane-wise maxima of groups of 16 vectors: 256 distinct values of the sub-tile,
+// whatever the vector length. If k of them beat the row's threshold, the k-th largest of them is a lower
+// bound of the k-th largest value and becomes the threshold. Then less than k lanes hold anything above it,
+// so at most 16 k values of a sub-tile become candidates, in any order of the input; of the values equal to
+// the threshold only the first k are looked at. The second pass sums the exponentials, from the cache.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/kernels/row_topk.h"
 
@@ -11,10 +11,8 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <numeric>
-#include <vector>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "routeopd/model/kernels/row_topk.cpp"
@@ -27,10 +25,8 @@ namespace routeopd::model {
 
 constexpr std::size_t kSubtile = 4096;  // 16 KiB
 constexpr std::size_t kGroup = 16;      // vectors under one vector of maxima
-constexpr float kLog2e = 1.44269504F;
-constexpr float kLargestForVectors = 0x1p20F;  // beyond it the exponent no longer fits the rounding trick below
-
-LogSum plain_log_sum(const float* x, std::size_t n);
+constexpr float kLargestForVectors =
+    0x1p20F;  // beyond it the exponent no longer fits the rounding trick below
 
 }  // namespace routeopd::model
 #endif
@@ -55,21 +51,21 @@ struct Subtile {
   }
 };
 
-// sum 2^(c x - exponent), exponent = round(c max). Per value: n = round(c x) by adding 1.5 * 2^23, which leaves
-// n - exponent + 127 in the low bits, ready to be shifted into a float's exponent (no more than 0: a scale of zero);
-// f = c x - n in one rounding; 2^f by a polynomial on [-1/2, 1/2] of relative error 1.1e-7. NaN stays NaN. So do, if
-// kClamp is false, values so far below (-inf for one) that f is no number: the sum is then NaN and to be taken again
-// with kClamp, which spares the usual tile a seventh of its instructions.
+// sum 2^(c x - exponent), exponent = round(c max). Per value: n = round(c x) by adding 1.5 * 2^23, which
+// leaves n - exponent + 127 in the low bits, ready to be shifted into a float's exponent (no more than 0: a
+// scale of zero); f = c x - n in one rounding; 2^f by a polynomial on [-1/2, 1/2] of relative error 1.1e-7.
+// NaN stays NaN. So do, if kClamp is false, values so far below (-inf for one) that f is no number: the sum
+// is then NaN and to be taken again with kClamp, which spares the usual tile a seventh of its instructions.
 template <bool kClamp>
 HWY_ATTR LogSum exp_sum(const Subtile& tile, float max) {
   const Floats d;
   const hn::RebindToSigned<Floats> di;
   const std::size_t lanes = hn::Lanes(d);
-  const float exponent = std::nearbyint(max * kLog2e);
-  const auto log2e = hn::Set(d, kLog2e);
+  const float exponent = std::nearbyint(max * LogSum::kLog2e);
+  const auto log2e = hn::Set(d, LogSum::kLog2e);
   const auto magic = hn::Set(d, 0x1.8p23F + 127.0F - exponent);
   const auto zero_bits = hn::Set(di, 0x4B400000);  // of 1.5 * 2^23
-  const auto lowest = hn::Set(d, (exponent - 200.0F) / kLog2e);
+  const auto lowest = hn::Set(d, (exponent - 200.0F) / LogSum::kLog2e);
   const auto c5 = hn::Set(d, 0.001326479483395815F);
   const auto c4 = hn::Set(d, 0.009671538136899471F);
   const auto c3 = hn::Set(d, 0.05550733953714371F);
@@ -89,8 +85,8 @@ HWY_ATTR LogSum exp_sum(const Subtile& tile, float max) {
     const auto scale = hn::ShiftLeft<23>(hn::Max(hn::BitCast(di, shifted), zero_bits));
     return hn::MulAdd(p, hn::BitCast(d, scale), sum);
   };
-  // Three levels of partial sums: 4 terms, 8 groups, the rest. Float32 rounding then stays near 1e-7 even if it is
-  // systematic, as for equal values.
+  // Three levels of partial sums: 4 terms, 8 groups, the rest. Float32 rounding then stays near 1e-7 even if
+  // it is systematic, as for equal values.
   auto total = hn::Zero(d), eight = hn::Zero(d);
   for (std::size_t g = 0; g < tile.groups; ++g) {
     const float* from = tile.group(g, lanes);
@@ -113,12 +109,13 @@ HWY_ATTR LogSum exp_sum(const Subtile& tile, float max) {
 }
 
 HWY_ATTR LogSum log_sum(const Subtile& tile, float max) {
-  if (!(std::abs(max) < kLargestForVectors)) return plain_log_sum(tile.data, tile.size);
+  if (!(std::abs(max) < kLargestForVectors)) return LogSum::of(tile.data, tile.size);
   const LogSum sum = exp_sum<false>(tile, max);
   return std::isnan(sum.scaled) ? exp_sum<true>(tile, max) : sum;
 }
 
-// Stores the maxima of the groups' lanes and returns the largest; NaN is passed over (or kept: the row is lost).
+// Stores the maxima of the groups' lanes and returns the largest; NaN is passed over (or kept: the row is
+// lost).
 HWY_ATTR float lane_maxima(const Subtile& tile, float* maxima) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
@@ -138,27 +135,34 @@ HWY_ATTR float lane_maxima(const Subtile& tile, float* maxima) {
   return hn::GetLane(hn::MaxOfLanes(d, largest));
 }
 
-// Raises the threshold to the k-th largest of the maxima, if that many beat it.
-HWY_ATTR void raise_threshold(RowTopk& top, const float* maxima, std::size_t count) {
+// How many of the maxima are at or above the limit.
+HWY_ATTR std::int32_t count_reaching(const float* maxima, std::size_t count, float limit) {
   const Floats d;
   const hn::RebindToSigned<Floats> di;
   const std::size_t lanes = hn::Lanes(d);
-  const auto threshold = hn::Set(d, top.threshold);
-  auto minus_beating = hn::Zero(di);  // a true lane is -1
+  const auto limits = hn::Set(d, limit);
+  auto minus_reaching = hn::Zero(di);  // a true lane is -1
   for (std::size_t i = 0; i < count; i += lanes) {
-    const auto beats = hn::Gt(hn::Load(d, maxima + i), threshold);
-    minus_beating = hn::Add(minus_beating, hn::BitCast(di, hn::VecFromMask(d, beats)));
+    const auto reaches = hn::Ge(hn::Load(d, maxima + i), limits);
+    minus_reaching = hn::Add(minus_reaching, hn::BitCast(di, hn::VecFromMask(d, reaches)));
   }
-  if (-hn::GetLane(hn::SumOfLanes(di, minus_beating)) < top.k) return;
-  HWY_ALIGN float beating[kSubtile / kGroup];
-  const auto lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
-  for (std::size_t i = 0; i < count; i += lanes) {
-    const auto v = hn::Load(d, maxima + i);
-    hn::Store(hn::IfThenElse(hn::Gt(v, threshold), v, lowest), d, beating + i);  // no NaN may reach nth_element
+  return -hn::GetLane(hn::SumOfLanes(di, minus_reaching));
+}
+
+// Raises the threshold to the k-th largest of the maxima, if that many beat it: bisection over the
+// order-preserving images of floats, at most 32 counts, each of them shorter than one wrong branch of a
+// selection.
+HWY_ATTR void raise_threshold(RowTopk& top, const float* maxima, std::size_t count, float max) {
+  std::uint32_t low = ordered_bits(top.threshold) + 1,
+                high = ordered_bits(max) + 1;  // reached by k or more; by none
+  if (high <= low || count_reaching(maxima, count, ordered_value(low)) < top.k) return;
+  while (high - low > 1) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    const std::int32_t reaching = count_reaching(maxima, count, ordered_value(middle));
+    (reaching >= top.k ? low : high) = middle;
+    if (reaching == top.k) break;
   }
-  float* kth = beating + top.k - 1;
-  std::nth_element(beating, kth, beating + count, std::greater<>());
-  top.raise(*kth);
+  top.raise(ordered_value(low));
 }
 
 // Offers what may be among the k largest, in ascending order of ids.
@@ -169,13 +173,13 @@ HWY_ATTR void collect(RowTopk& top, const Subtile& tile, const float* maxima, st
   std::int32_t ties = 0;
   for (std::size_t g = 0; g < tile.groups; ++g) {
     const auto threshold = hn::Set(d, top.threshold);
-    const auto reaches = [&](hn::Vec<Floats> v) HWY_ATTR {
-      return strict ? hn::Gt(v, threshold) : hn::Ge(v, threshold);
-    };
+    const auto reaches = [&](hn::Vec<Floats> v)
+                             HWY_ATTR { return strict ? hn::Gt(v, threshold) : hn::Ge(v, threshold); };
     if (hn::AllFalse(d, reaches(hn::Load(d, maxima + g * lanes)))) continue;
     const float* from = tile.group(g, lanes);
     std::array<std::uint64_t, kGroup * kMaxLanes / 64> words{};
-    auto* bytes = reinterpret_cast<std::uint8_t*>(words.data());  // little-endian, one byte for every 8 lanes or fewer
+    auto* bytes =
+        reinterpret_cast<std::uint8_t*>(words.data());  // little-endian, one byte for every 8 lanes or fewer
     for (std::size_t i = 0; i < kGroup; ++i) {
       bytes += hn::StoreMaskBits(d, reaches(hn::LoadU(d, from + i * lanes)), bytes);
     }
@@ -222,7 +226,7 @@ HWY_ATTR void scan(RowTopk* states, LogSum* sums, const float* logits, std::int6
       const float max = lane_maxima(tile, maxima);
       const std::int32_t tile_id = first_id + static_cast<std::int32_t>(c);
       if (max > states[r].threshold || (max == states[r].threshold && !states[r].ties_are_late(tile_id))) {
-        raise_threshold(states[r], maxima, tile.groups * hn::Lanes(d));
+        raise_threshold(states[r], maxima, tile.groups * hn::Lanes(d), max);
         collect(states[r], tile, maxima, tile_id);
       }
       sums[r].add(log_sum(tile, max));
@@ -238,69 +242,13 @@ namespace routeopd::model {
 
 HWY_EXPORT(scan);
 
-void LogSum::add(const LogSum& other) {
-  if (other.scaled == 0.0) return;
-  if (scaled == 0.0) {
-    *this = other;
-  } else if (!std::isfinite(scaled) || !std::isfinite(other.scaled)) {
-    scaled += other.scaled;
-  } else if (exponent >= other.exponent) {
-    scaled += other.scaled * std::exp2(other.exponent - exponent);
-  } else {
-    scaled = scaled * std::exp2(exponent - other.exponent) + other.scaled;
-    exponent = other.exponent;
-  }
-}
-
-double LogSum::log() const { return (exponent + std::log2(scaled)) / static_cast<double>(kLog2e); }
-
-// The same sum value by value in double, for sub-tiles whose largest value is not an ordinary number.
-LogSum plain_log_sum(const float* x, std::size_t n) {
-  const float inf = std::numeric_limits<float>::infinity();
-  float max = -inf;
-  for (std::size_t i = 0; i < n; ++i) {
-    if (std::isnan(x[i])) return {std::numeric_limits<double>::quiet_NaN(), 0.0};
-    max = std::max(max, x[i]);
-  }
-  if (max == inf) return {inf, 0.0};
-  if (max == -inf) return {};
-  LogSum sum{0.0, std::nearbyint(static_cast<double>(max) * kLog2e)};
-  for (std::size_t i = 0; i < n; ++i) sum.scaled += std::exp2(static_cast<double>(x[i]) * kLog2e - sum.exponent);
-  return sum;
-}
-
-float RowTopk::key_value(std::uint64_t key) {
-  const std::uint32_t ordered = static_cast<std::uint32_t>(key >> 32);
-  return std::bit_cast<float>(ordered & 0x80000000U ? ordered & 0x7fffffffU : ~ordered);
-}
-
-void RowTopk::compact() {
-  std::nth_element(keys, keys + k - 1, keys + count, std::greater<>());
-  count = k;
-  floor_key = std::max(floor_key, keys[k - 1]);
-  threshold = key_value(floor_key);
-}
-
-void RowTopk::merge(const RowTopk& other) {
-  for (std::int32_t i = 0; i < other.count; ++i) push(other.keys[i]);
-}
-
-void RowTopk::finish(float* values, std::int32_t* ids) {
-  if (count > k) compact();
-  std::sort(keys, keys + count, std::greater<>());
-  for (std::int32_t i = 0; i < k; ++i) {
-    values[i] = i < count ? key_value(keys[i]) : -std::numeric_limits<float>::infinity();
-    ids[i] = i < count ? static_cast<std::int32_t>(~static_cast<std::uint32_t>(keys[i])) : -1;
-  }
-}
-
 void row_topk_scan(RowTopk* states, LogSum* sums, const float* logits, std::int64_t rows, std::int64_t cols,
                    std::int64_t stride, std::int32_t first_id) {
   HWY_DYNAMIC_DISPATCH(scan)(states, sums, logits, rows, cols, stride, first_id);
 }
 
-void topk_logsumexp(const float* logits, std::int64_t rows, std::int64_t cols, std::int64_t stride, std::int32_t k,
-                    float* values, std::int32_t* ids, float* lse) {
+void topk_logsumexp(const float* logits, std::int64_t rows, std::int64_t cols, std::int64_t stride,
+                    std::int32_t k, float* values, std::int32_t* ids, float* lse) {
   const auto keys = std::make_unique<std::uint64_t[]>(static_cast<std::size_t>(row_topk_capacity(k)));
   for (std::int64_t r = 0; r < rows; ++r) {
     RowTopk top(keys.get(), k);
@@ -308,33 +256,6 @@ void topk_logsumexp(const float* logits, std::int64_t rows, std::int64_t cols, s
     row_topk_scan(&top, &sum, logits + r * stride, 1, cols, stride, 0);
     top.finish(values + r * k, ids + r * k);
     lse[r] = static_cast<float>(sum.log());
-  }
-}
-
-void reference_topk_logsumexp(const float* logits, std::int64_t rows, std::int64_t cols, std::int64_t stride,
-                              std::int32_t k, float* values, std::int32_t* ids, float* lse) {
-  const float inf = std::numeric_limits<float>::infinity();
-  std::vector<std::int32_t> order(static_cast<std::size_t>(cols));
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const float* x = logits + r * stride;
-    const std::int64_t kept = std::min<std::int64_t>(k, cols);
-    double max = -inf;
-    bool has_nan = false;
-    for (std::int64_t c = 0; c < cols; ++c) {
-      has_nan = has_nan || std::isnan(x[c]);
-      max = std::max(max, static_cast<double>(x[c]));
-    }
-    std::iota(order.begin(), order.end(), 0);
-    const auto before = [x](std::int32_t a, std::int32_t b) { return x[a] > x[b] || (x[a] == x[b] && a < b); };
-    if (!has_nan) std::partial_sort(order.begin(), order.begin() + kept, order.end(), before);
-    for (std::int64_t i = 0; i < k; ++i) {
-      ids[r * k + i] = i < kept ? order[static_cast<std::size_t>(i)] : -1;
-      values[r * k + i] = i < kept ? x[ids[r * k + i]] : -inf;
-    }
-    double sum = 0.0;
-    for (std::int64_t c = 0; c < cols; ++c) sum += std::exp(static_cast<double>(x[c]) - max);
-    lse[r] = has_nan ? std::numeric_limits<float>::quiet_NaN()
-                     : static_cast<float>(std::isinf(max) ? max : max + std::log(sum));
   }
 }
 

@@ -1,0 +1,44 @@
+// What a command is: a function that declares its options on a CLI11 app and leaves a callback there. Commands throw;
+// main() prints.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "routeopd/base/fields.h"
+
+namespace routeopd::app {
+
+// Output as a person or a program wants it; every command has these.
+struct OutputFlags {
+  bool quiet = false;
+  bool json = false;
+};
+
+inline void add_output_flags(CLI::App& app, OutputFlags& flags) {
+  app.add_flag("--quiet", flags.quiet, "No progress and no summary");
+  app.add_flag("--json", flags.json, "Print the result as one JSON object on standard output");
+}
+
+// Declares an option for every field of a table; what the user says is collected in `said` as a JSON object.
+template <class Struct>
+void add_fields(CLI::App& app, const Fields<Struct>& fields, Json& said) {
+  said = Json::object();
+  const Struct defaults{};
+  for (const Field<Struct>& field : fields) {
+    std::string names = "--" + field.name;
+    if (std::string dashed = field.name; dashed.find('_') != std::string::npos) {
+      for (char& c : dashed) c = c == '_' ? '-' : c;
+      names += ",--" + dashed;
+    }
+    const std::string& name = field.name;
+    app.add_option_function<std::string>(
+           names, [&said, name](const std::string& word) { said[name] = value_of_word(word); }, field.help)
+        ->default_str(shown(field.get(defaults)))
+        ->type_name("");
+  }
+}
+
+}  // namespace routeopd::app

@@ -1,0 +1,56 @@
+// routeopd: on-policy distillation with explicit probability transport. One table of commands; each is a file
+// cmd_NAME.cpp with a function add_NAME(), and a line here.
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "routeopd/base/error.h"
+#include "routeopd/base/interrupt.h"
+
+#define ROUTEOPD_COMMANDS(ENTRY)                                             \
+  ENTRY(route, "The routing operator alone, on given logits")                \
+  ENTRY(bench, "Our speed as ratios, both sides measured in the same run")
+
+namespace routeopd::app {
+
+#define DECLARE(name, summary) void add_##name(CLI::App& app);
+ROUTEOPD_COMMANDS(DECLARE)
+
+int run(int argc, char** argv) {
+  CLI::App app("RouteOPD: on-policy distillation as explicit probability transport", "routeopd");
+  app.set_version_flag("--version", "routeopd " ROUTEOPD_VERSION);
+  app.require_subcommand(1);
+  app.footer("`routeopd COMMAND --help` shows a command's options and an example.");
+#define ADD(name, summary) add_##name(*app.add_subcommand(#name, summary));
+  ROUTEOPD_COMMANDS(ADD)
+
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::Success& wanted) {  // --help, --version
+    return app.exit(wanted);
+  } catch (const CLI::ParseError& error) {
+    std::string message = error.what();
+    for (char& c : message) c = c == '\n' ? ' ' : c;
+    std::fprintf(stderr, "routeopd: %s; see `routeopd --help` or `routeopd COMMAND --help`\n", message.c_str());
+    return 2;
+  } catch (const Interrupted& stop) {
+    std::fprintf(stderr, "routeopd: interrupted; nothing was left half-written\n");
+    return 128 + stop.signal();
+  } catch (const UserError& error) {
+    std::fprintf(stderr, "routeopd: %s\n", error.what());
+    return 1;
+  } catch (const std::exception& error) {  // the disk, memory, LibTorch
+    std::fprintf(stderr, "routeopd: failed: %s\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace routeopd::app
+
+int main(int argc, char** argv) {
+  routeopd::catch_interrupts();
+  return routeopd::app::run(argc, argv);
+}
