@@ -131,6 +131,7 @@ void route(const RouteArguments& arguments) {
       progress.update(lines.bytes_read(), fmt::format("{} states", summary.states));
     }
   }
+  check_interrupt();
   if (summary.states == 0) throw UserError("{}: no states; expected one JSON object a line", arguments.in);
   if (to_file) file->commit();
 

@@ -30,7 +30,7 @@ Problem make_problem(std::int64_t tokens, std::int64_t width, std::int64_t rows,
   problem.hidden_TH = at::randn({tokens, width}).to(hidden_type);
   problem.weight_VH = at::randn({rows, width}).div_(std::sqrt(static_cast<double>(width))).to(weight_type);
   problem.offsets.push_back(0);
-  for (std::int64_t t = 0; t < tokens; ++t) problem.offsets.push_back(problem.offsets.back() + t * 5 % (most + 1));
+  for (std::int64_t t = 0; t < tokens; ++t) problem.offsets.push_back(problem.offsets.back() + t * 1999 % (most + 1));
   problem.ids = at::randint(rows, {problem.offsets.back()}, at::kInt);
   return problem;
 }

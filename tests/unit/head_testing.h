@@ -101,7 +101,9 @@ inline void expect_identical(const HeadResult& actual, const HeadResult& expecte
 // Runs `check` once on each instruction set that this machine and this build have.
 template <class Check>
 void for_each_target(const Check& check) {
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+  const std::vector<std::int64_t> targets = hwy::SupportedAndGeneratedTargets();
+  ASSERT_FALSE(targets.empty());
+  for (const std::int64_t target : targets) {
     SCOPED_TRACE(hwy::TargetName(target));
     hwy::SetSupportedTargetsForTest(target);
     check();

@@ -17,8 +17,11 @@ void remember(int signal) {
 }  // namespace
 
 void catch_interrupts() {
-  std::signal(SIGINT, remember);
-  std::signal(SIGTERM, remember);
+  struct sigaction action = {};
+  action.sa_handler = remember;  // no SA_RESTART: a read that waits for input ends too
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
 }
 
 void check_interrupt() {

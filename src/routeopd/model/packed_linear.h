@@ -1,7 +1,7 @@
-// A linear layer whose weight is laid out once for the matrix kernels of oneDNN instead of at each call. On
-// one AVX2 core and 1536 x 8192 this is worth 1.2x at 256 rows of input and 1.5x at 4; a packing costs about
-// ten calls at 4 rows, so pack once an update of the weights. Inference only: no gradient flows through
-// apply().
+// A linear layer whose weight is laid out once for the matrix kernels of oneDNN instead of at each call. At
+// 1536 x 8192 on AVX2 this makes 256 rows of input 1.1x as fast, 32 rows 1.4x (two threads: 2x) and 4 rows
+// 1.7x (3x); a single row is slower than at::linear (0.8x, 0.5x). A packing costs about ten calls at 4 rows,
+// so pack once an update of the weights. Inference only: no gradient flows through apply().
 //
 // Shapes: N outputs, K inputs, M rows of input.
 // SPDX-License-Identifier: Apache-2.0

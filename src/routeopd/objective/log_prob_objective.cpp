@@ -31,13 +31,13 @@ model::DenseLoss on_rows(std::span<const std::int32_t> ids, std::int64_t ids_a_t
       std::fill(grad.begin(), grad.end(), 0.0F);
       return 0.0;
     }
-    const double lse = model::row_logsumexp(logits);
+    const model::RowLse lse = model::row_logsumexp(logits);
     thread_local std::vector<float> log_probs, slopes;
     log_probs.resize(m);
     slopes.resize(m);
     for (std::size_t i = 0; i < m; ++i) {
       const std::int32_t id = chosen[i];
-      log_probs[i] = id < 0 ? 0 : static_cast<float>(static_cast<double>(logits[static_cast<std::size_t>(id)]) - lse);
+      log_probs[i] = id < 0 ? 0 : static_cast<float>(lse.log_prob(logits[static_cast<std::size_t>(id)]));
     }
     const double value = loss(t, log_probs, slopes);
     double total = 0;

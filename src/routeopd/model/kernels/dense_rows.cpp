@@ -63,7 +63,7 @@ void Store(V value, float* HWY_RESTRICT row, std::size_t i, std::size_t count) {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-double LogSumExp(const float* row, std::size_t n) {
+RowLse LogSumExp(const float* row, std::size_t n) {
   const F d;
   V largest = hn::Set(d, -kInfinity);
   const double not_finite = BlockSum(n, [&](std::size_t i, std::size_t count) {
@@ -71,87 +71,99 @@ double LogSumExp(const float* row, std::size_t n) {
     largest = hn::Max(largest, x);
     return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, kInfinity)), hn::Set(d, 1.0F));
   });
-  if (not_finite > 0) return std::numeric_limits<double>::quiet_NaN();
+  if (not_finite > 0) return {std::numeric_limits<float>::quiet_NaN(), 0};
   const float top = hn::GetLane(hn::MaxOfLanes(d, largest));
-  if (top == -kInfinity) return -std::numeric_limits<double>::infinity();
+  if (top == -kInfinity) return {-kInfinity, 0};
   const V shift = hn::Set(d, top);
   const double total = BlockSum(n, [&](std::size_t i, std::size_t count) {
     return hn::Exp(d, hn::Sub(Load(row, i, count, -kInfinity), shift));
   });
-  return static_cast<double>(top) + std::log(total);
+  return {top, std::log(total)};
 }
 
-void Softmax(float* row, std::size_t n, double lse, double scale) {
+// log softmax of one vector. The largest logit is taken off first: that difference is nearly exact, while the
+// log-partition itself would round at the size of the logits.
+HWY_INLINE V LogSoftmax(V logits, V top, V log_sum) { return hn::Sub(hn::Sub(logits, top), log_sum); }
+
+void Softmax(float* row, std::size_t n, RowLse lse, double scale) {
   const F d;
-  const V shift = hn::Set(d, static_cast<float>(lse));
+  const V top = hn::Set(d, lse.top);
+  const V log_sum = hn::Set(d, static_cast<float>(lse.log_sum));
   const V factor = hn::Set(d, static_cast<float>(scale));
   BlockSum(n, [&](std::size_t i, std::size_t count) {
-    const V p = hn::Mul(factor, hn::Exp(d, hn::Sub(Load(row, i, count, -kInfinity), shift)));
-    Store(p, row, i, count);
+    const V p = hn::Exp(d, LogSoftmax(Load(row, i, count, -kInfinity), top, log_sum));
+    Store(hn::Mul(factor, p), row, i, count);
     return hn::Zero(d);
   });
 }
 
-// log pi_theta(v) - log pi_T(v), and pi_theta(v), of one vector of ids; both zero where the student has no mass.
-struct Ratio {
-  V log_ratio;
-  V p;
+// Both models' log-probabilities, one vector of ids at a time.
+struct TwoRows {
+  const float* student;
+  const float* teacher;
+  V student_top, student_sum, teacher_top, teacher_sum;
+
+  TwoRows(const float* row, RowLse lse, const float* teacher_row, RowLse teacher_lse)
+      : student(row), teacher(teacher_row), student_top(hn::Set(F(), lse.top)),
+        student_sum(hn::Set(F(), static_cast<float>(lse.log_sum))), teacher_top(hn::Set(F(), teacher_lse.top)),
+        teacher_sum(hn::Set(F(), static_cast<float>(teacher_lse.log_sum))) {}
+
+  HWY_INLINE V LogStudent(std::size_t i, std::size_t count) const {
+    return LogSoftmax(Load(student, i, count, -kInfinity), student_top, student_sum);
+  }
+  HWY_INLINE V LogTeacher(std::size_t i, std::size_t count) const {
+    return LogSoftmax(Load(teacher, i, count, -kInfinity), teacher_top, teacher_sum);
+  }
 };
 
-HWY_INLINE Ratio LogRatio(V student, V teacher, V student_lse, V teacher_lse, V floor) {
-  const F d;
-  const V none = hn::Set(d, -kInfinity);
-  const V log_student = hn::Sub(student, student_lse);
-  const V log_teacher = hn::IfThenElse(hn::Eq(teacher, none), floor, hn::Sub(teacher, teacher_lse));
-  const auto takes_part = hn::Ne(student, none);
-  return {hn::IfThenElseZero(takes_part, hn::Sub(log_student, log_teacher)), hn::Exp(d, log_student)};
-}
-
-double ReverseKl(float* row, const float* teacher, std::size_t n, double lse, double teacher_lse, float log_delta_p,
+double ReverseKl(float* row, RowLse lse, const float* teacher, RowLse teacher_lse, std::size_t n, float log_delta_p,
                  double scale) {
   const F d;
-  const V shift = hn::Set(d, static_cast<float>(lse));
-  const V teacher_shift = hn::Set(d, static_cast<float>(teacher_lse));
+  const V none = hn::Set(d, -kInfinity);
   const V floor = hn::Set(d, log_delta_p);
+  const TwoRows rows(row, lse, teacher, teacher_lse);
+  // log pi_theta - log pi_T; zero where the student has no mass.
+  const auto log_ratio = [&](V log_student, std::size_t i, std::size_t count) {
+    const V log_teacher = rows.LogTeacher(i, count);
+    const V ratio = hn::Sub(log_student, hn::IfThenElse(hn::Eq(log_teacher, none), floor, log_teacher));
+    return hn::IfThenElseZero(hn::Ne(log_student, none), ratio);
+  };
   const double divergence = BlockSum(n, [&](std::size_t i, std::size_t count) {
-    const Ratio r = LogRatio(Load(row, i, count, -kInfinity), Load(teacher, i, count, 0), shift, teacher_shift, floor);
-    return hn::Mul(r.p, r.log_ratio);
+    const V log_student = rows.LogStudent(i, count);
+    return hn::Mul(hn::Exp(d, log_student), log_ratio(log_student, i, count));
   });
   const V mean = hn::Set(d, static_cast<float>(divergence));
   const V factor = hn::Set(d, static_cast<float>(scale));
   BlockSum(n, [&](std::size_t i, std::size_t count) {
-    const Ratio r = LogRatio(Load(row, i, count, -kInfinity), Load(teacher, i, count, 0), shift, teacher_shift, floor);
-    Store(hn::Mul(factor, hn::Mul(r.p, hn::Sub(r.log_ratio, mean))), row, i, count);
+    const V log_student = rows.LogStudent(i, count);
+    const V pull = hn::Mul(hn::Exp(d, log_student), hn::Sub(log_ratio(log_student, i, count), mean));
+    Store(hn::Mul(factor, pull), row, i, count);
     return hn::Zero(d);
   });
   return scale * divergence;
 }
 
-double ForwardKl(float* row, const float* teacher, std::size_t n, double lse, double teacher_lse, double scale) {
+double ForwardKl(float* row, RowLse lse, const float* teacher, RowLse teacher_lse, std::size_t n, double scale) {
   const F d;
   const V none = hn::Set(d, -kInfinity);
-  const V shift = hn::Set(d, static_cast<float>(lse));
-  const V teacher_shift = hn::Set(d, static_cast<float>(teacher_lse));
+  const TwoRows rows(row, lse, teacher, teacher_lse);
   const double divergence = BlockSum(n, [&](std::size_t i, std::size_t count) {
-    const V student = Load(row, i, count, -kInfinity);
-    const V log_teacher = hn::Sub(Load(teacher, i, count, -kInfinity), teacher_shift);
+    const V log_student = rows.LogStudent(i, count);
+    const V log_teacher = rows.LogTeacher(i, count);
     const V p_teacher = hn::Exp(d, log_teacher);
-    const auto takes_part = hn::And(hn::Ne(student, none), hn::Gt(p_teacher, hn::Zero(d)));
-    return hn::IfThenElseZero(takes_part, hn::Mul(p_teacher, hn::Sub(log_teacher, hn::Sub(student, shift))));
+    const auto takes_part = hn::And(hn::Ne(log_student, none), hn::Gt(p_teacher, hn::Zero(d)));
+    return hn::IfThenElseZero(takes_part, hn::Mul(p_teacher, hn::Sub(log_teacher, log_student)));
   });
   // The teacher's mass on the ids that take part.
   const double mass = BlockSum(n, [&](std::size_t i, std::size_t count) {
-    const V p_teacher = hn::Exp(d, hn::Sub(Load(teacher, i, count, -kInfinity), teacher_shift));
-    return hn::IfThenElseZero(hn::Ne(Load(row, i, count, -kInfinity), none), p_teacher);
+    return hn::IfThenElseZero(hn::Ne(rows.LogStudent(i, count), none), hn::Exp(d, rows.LogTeacher(i, count)));
   });
   const V all = hn::Set(d, static_cast<float>(mass));
   const V factor = hn::Set(d, static_cast<float>(scale));
   BlockSum(n, [&](std::size_t i, std::size_t count) {
-    const V student = Load(row, i, count, -kInfinity);
-    const V p = hn::Exp(d, hn::Sub(student, shift));
-    const V p_teacher = hn::Exp(d, hn::Sub(Load(teacher, i, count, -kInfinity), teacher_shift));
-    const V pull = hn::Mul(factor, hn::Sub(hn::Mul(all, p), p_teacher));
-    Store(hn::IfThenElseZero(hn::Ne(student, none), pull), row, i, count);
+    const V log_student = rows.LogStudent(i, count);
+    const V surplus = hn::Sub(hn::Mul(all, hn::Exp(d, log_student)), hn::Exp(d, rows.LogTeacher(i, count)));
+    Store(hn::IfThenElseZero(hn::Ne(log_student, none), hn::Mul(factor, surplus)), row, i, count);
     return hn::Zero(d);
   });
   return scale * divergence;
@@ -168,30 +180,27 @@ HWY_EXPORT(Softmax);
 HWY_EXPORT(ReverseKl);
 HWY_EXPORT(ForwardKl);
 
-double row_logsumexp(std::span<const float> logits) {
+RowLse row_logsumexp(std::span<const float> logits) {
   return HWY_DYNAMIC_DISPATCH(LogSumExp)(logits.data(), logits.size());
 }
 
-void row_softmax(std::span<float> logits, double lse, double scale) {
+void row_softmax(std::span<float> logits, RowLse lse, double scale) {
   HWY_DYNAMIC_DISPATCH(Softmax)(logits.data(), logits.size(), lse, scale);
 }
 
 double row_reverse_kl(std::span<float> logits, std::span<const float> teacher, float log_delta_p, double scale,
                       std::int64_t* floored) {
-  const double teacher_lse = row_logsumexp(teacher);
+  const float none = -std::numeric_limits<float>::infinity();
   if (floored != nullptr) {
-    for (std::size_t v = 0; v < logits.size(); ++v) {
-      const float none = -std::numeric_limits<float>::infinity();
-      *floored += teacher[v] == none && logits[v] != none ? 1 : 0;
-    }
+    for (std::size_t v = 0; v < logits.size(); ++v) *floored += teacher[v] == none && logits[v] != none ? 1 : 0;
   }
-  return HWY_DYNAMIC_DISPATCH(ReverseKl)(logits.data(), teacher.data(), logits.size(), row_logsumexp(logits),
-                                         teacher_lse, log_delta_p, scale);
+  return HWY_DYNAMIC_DISPATCH(ReverseKl)(logits.data(), row_logsumexp(logits), teacher.data(), row_logsumexp(teacher),
+                                         logits.size(), log_delta_p, scale);
 }
 
 double row_forward_kl(std::span<float> logits, std::span<const float> teacher, double scale) {
-  return HWY_DYNAMIC_DISPATCH(ForwardKl)(logits.data(), teacher.data(), logits.size(), row_logsumexp(logits),
-                                         row_logsumexp(teacher), scale);
+  return HWY_DYNAMIC_DISPATCH(ForwardKl)(logits.data(), row_logsumexp(logits), teacher.data(), row_logsumexp(teacher),
+                                         logits.size(), scale);
 }
 
 }  // namespace routeopd::model

@@ -8,11 +8,19 @@
 
 namespace routeopd::model {
 
-// log sum exp of a row; -inf for a row of -inf, NaN where the row has NaN or +inf.
-double row_logsumexp(std::span<const float> logits);
+// A log-partition in two parts: the largest logit, and the log of the sum relative to it.
+struct RowLse {
+  float top;  // -inf for a row of -inf, NaN where the row has NaN or +inf
+  double log_sum;
 
-// logits[v] <- scale * exp(logits[v] - lse): the softmax, scaled.
-void row_softmax(std::span<float> logits, double lse, double scale);
+  // log-probability of a logit of the row, without rounding at the size of the logits.
+  double log_prob(float logit) const { return (static_cast<double>(logit) - static_cast<double>(top)) - log_sum; }
+};
+
+RowLse row_logsumexp(std::span<const float> logits);
+
+// logits[v] <- scale * softmax(logits)[v].
+void row_softmax(std::span<float> logits, RowLse lse, double scale);
 
 // KL(pi_theta || pi_T) * scale; `logits` holds the current student's logits and then the gradient on them. A teacher
 // value of -inf counts as log_delta_p (`floored` counts them where the student has mass); student ids at -inf are left

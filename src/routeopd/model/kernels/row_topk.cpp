@@ -25,8 +25,8 @@ namespace routeopd::model {
 
 constexpr std::size_t kSubtile = 4096;  // 16 KiB
 constexpr std::size_t kGroup = 16;      // vectors under one vector of maxima
-constexpr float kLargestForVectors =
-    0x1p20F;  // beyond it the exponent no longer fits the rounding trick below
+// Beyond it the exponent no longer fits the rounding trick of exp_sum.
+constexpr float kLargestForVectors = 0x1p20F;
 
 }  // namespace routeopd::model
 #endif
@@ -114,8 +114,7 @@ HWY_ATTR LogSum log_sum(const Subtile& tile, float max) {
   return std::isnan(sum.scaled) ? exp_sum<true>(tile, max) : sum;
 }
 
-// Stores the maxima of the groups' lanes and returns the largest; NaN is passed over (or kept: the row is
-// lost).
+// Stores the maxima of the groups' lanes and returns the largest. NaN may be passed over: log_sum finds it.
 HWY_ATTR float lane_maxima(const Subtile& tile, float* maxima) {
   const Floats d;
   const std::size_t lanes = hn::Lanes(d);
@@ -153,8 +152,8 @@ HWY_ATTR std::int32_t count_reaching(const float* maxima, std::size_t count, flo
 // order-preserving images of floats, at most 32 counts, each of them shorter than one wrong branch of a
 // selection.
 HWY_ATTR void raise_threshold(RowTopk& top, const float* maxima, std::size_t count, float max) {
-  std::uint32_t low = ordered_bits(top.threshold) + 1,
-                high = ordered_bits(max) + 1;  // reached by k or more; by none
+  std::uint32_t low = ordered_bits(top.threshold) + 1;  // reached by k or more, if at all
+  std::uint32_t high = ordered_bits(max) + 1;           // reached by none
   if (high <= low || count_reaching(maxima, count, ordered_value(low)) < top.k) return;
   while (high - low > 1) {
     const std::uint32_t middle = low + (high - low) / 2;
@@ -178,8 +177,8 @@ HWY_ATTR void collect(RowTopk& top, const Subtile& tile, const float* maxima, st
     if (hn::AllFalse(d, reaches(hn::Load(d, maxima + g * lanes)))) continue;
     const float* from = tile.group(g, lanes);
     std::array<std::uint64_t, kGroup * kMaxLanes / 64> words{};
-    auto* bytes =
-        reinterpret_cast<std::uint8_t*>(words.data());  // little-endian, one byte for every 8 lanes or fewer
+    // Little-endian bits, one byte for every 8 lanes or fewer.
+    auto* bytes = reinterpret_cast<std::uint8_t*>(words.data());
     for (std::size_t i = 0; i < kGroup; ++i) {
       bytes += hn::StoreMaskBits(d, reaches(hn::LoadU(d, from + i * lanes)), bytes);
     }

@@ -1,0 +1,107 @@
+// Files that are whole or absent, and the static split over threads.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <thread>
+#include <unistd.h>
+
+#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/error.h"
+#include "routeopd/base/parallel.h"
+
+namespace routeopd {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folder : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(::testing::TempDir()) / ("routeopd-" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::size_t entries() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+  }
+  static std::string text_of(const fs::path& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+  fs::path folder_;
+};
+
+TEST_F(Folder, AppearsOnCommitAndNotBefore) {
+  const fs::path path = folder_ / "out.txt";
+  {
+    AtomicFile file(path);
+    file.write("one\n");
+    EXPECT_FALSE(fs::exists(path));
+    file.commit();
+  }
+  EXPECT_EQ(text_of(path), "one\n");
+  EXPECT_EQ(entries(), 1U);
+}
+
+TEST_F(Folder, AnAbandonedFileLeavesTheOldOneAndNoTrace) {
+  const fs::path path = folder_ / "out.txt";
+  std::ofstream(path) << "old";
+  {
+    AtomicFile file(path);
+    file.write("new");
+  }
+  EXPECT_EQ(text_of(path), "old");
+  EXPECT_EQ(entries(), 1U);
+}
+
+TEST_F(Folder, ReplacesAnOldFile) {
+  const fs::path path = folder_ / "out.txt";
+  std::ofstream(path) << "old and longer";
+  AtomicFile file(path);
+  file.write("new");
+  file.commit();
+  EXPECT_EQ(text_of(path), "new");
+}
+
+TEST_F(Folder, RefusesWhatCannotBeAFile) {
+  EXPECT_THROW(AtomicFile(folder_ / "no" / "such" / "place"), UserError);
+  EXPECT_THROW(AtomicFile{folder_}, UserError);
+}
+
+TEST(ParallelRanges, CoversEveryIndexOnceAndUsesTheThreads) {
+  for (const std::int64_t count : {0, 1, 5, 100}) {
+    for (const int threads : {1, 2, 7}) {
+      std::vector<std::atomic<int>> seen(static_cast<std::size_t>(count));
+      std::mutex mutex;
+      std::set<std::thread::id> ids;
+      parallel_ranges(count, 1, threads, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) ++seen[static_cast<std::size_t>(i)];
+        const std::lock_guard lock(mutex);
+        ids.insert(std::this_thread::get_id());
+      });
+      for (const auto& times : seen) EXPECT_EQ(times, 1);
+      EXPECT_EQ(ids.size(), static_cast<std::size_t>(std::min<std::int64_t>(count, threads)));
+    }
+  }
+}
+
+TEST(ParallelRanges, ShortWorkStaysOnOneThread) {
+  int calls = 0;
+  parallel_ranges(99, 100, 8, [&](std::int64_t, std::int64_t) { ++calls; });
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(ParallelRanges, AnExceptionReachesTheCaller) {
+  EXPECT_THROW(parallel_ranges(10, 1, 4, [](std::int64_t begin, std::int64_t) { if (begin > 0) throw UserError("no"); }),
+               UserError);
+}
+
+}  // namespace
+}  // namespace routeopd
