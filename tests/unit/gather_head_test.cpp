@@ -1,5 +1,5 @@
-// The gather head against float64 autograd through full logits: values, loss and gradients, on every instruction set,
-// backend and type; then threads, cuts, long lists, memory and errors.
+// The gather head against float64 autograd through full logits: values, loss and gradients, on every
+// instruction set, backend and type; then threads, cuts, long lists, memory and errors.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/heads/gather_head.h"
 
@@ -30,7 +30,8 @@ Problem make_problem(std::int64_t tokens, std::int64_t width, std::int64_t rows,
   problem.hidden_TH = at::randn({tokens, width}).to(hidden_type);
   problem.weight_VH = at::randn({rows, width}).div_(std::sqrt(static_cast<double>(width))).to(weight_type);
   problem.offsets.push_back(0);
-  for (std::int64_t t = 0; t < tokens; ++t) problem.offsets.push_back(problem.offsets.back() + t * 1999 % (most + 1));
+  for (std::int64_t t = 0; t < tokens; ++t)
+    problem.offsets.push_back(problem.offsets.back() + t * 1999 % (most + 1));
   problem.ids = at::randint(rows, {problem.offsets.back()}, at::kInt);
   return problem;
 }
@@ -64,8 +65,8 @@ HeadResult by_head(const Problem& problem, Backend backend) {
     EXPECT_FALSE(values.empty());
     return huber_token_loss(t, values, grad);
   };
-  result.loss = gather_head_step(problem.hidden_TH, problem.weight_VH, problem.token_ids(), loss, result.grad_hidden,
-                                 gradient, backend);
+  result.loss = gather_head_step(problem.hidden_TH, problem.weight_VH, problem.token_ids(), loss,
+                                 result.grad_hidden, gradient, backend);
   result.grad_weight = gradient.tensor().clone();
   return result;
 }
@@ -104,7 +105,8 @@ TEST(GatherHead, TakesFloat64WithAten) {
 TEST(GatherHead, TakesThousandsOfIdsAToken) {
   const Problem problem = make_problem(170, 40, 5000, 4999, at::kFloat, at::kFloat);
   ASSERT_GT(problem.ids.numel(), 1 << 18);  // more than one block of visits
-  expect_close(by_head(problem, Backend::kHighway), by_autograd(problem), 1e-4);
+  expect_close(by_head(problem, Backend::kHighway), by_autograd(problem),
+               5e-4);  // sums of 5,000 terms, up to 135
 }
 
 TEST(GatherHead, IsBitwiseEqualForAnyNumberOfThreads) {
@@ -124,8 +126,8 @@ TEST(GatherHead, RunsOnTwoThreads) {
   HeadGradient gradient(at::zeros({50, 64}));
   at::Tensor grad_hidden = at::empty({200, 64});
   with_threads(2, [&] {
-    return gather_head_step(problem.hidden_TH, problem.weight_VH, problem.token_ids(), recorder.loss(), grad_hidden,
-                            gradient);
+    return gather_head_step(problem.hidden_TH, problem.weight_VH, problem.token_ids(), recorder.loss(),
+                            grad_hidden, gradient);
   });
   EXPECT_EQ(recorder.threads(), 2U);
 }
@@ -137,15 +139,17 @@ TEST(GatherHead, TwoStepsAddUpToOne) {
     return 0.0;
   };
   const auto run = [&](HeadGradient& gradient, std::size_t first, std::size_t count) {
-    std::vector<std::int64_t> offsets(problem.offsets.begin() + static_cast<std::ptrdiff_t>(first),
-                                      problem.offsets.begin() + static_cast<std::ptrdiff_t>(first + count + 1));
+    std::vector<std::int64_t> offsets(
+        problem.offsets.begin() + static_cast<std::ptrdiff_t>(first),
+        problem.offsets.begin() + static_cast<std::ptrdiff_t>(first + count + 1));
     const std::int64_t begin = offsets.front();
     for (std::int64_t& offset : offsets) offset -= begin;
     const auto ids = problem.token_ids().ids.subspan(static_cast<std::size_t>(begin),
                                                      static_cast<std::size_t>(offsets.back()));
     at::Tensor grad_hidden = at::empty({static_cast<std::int64_t>(count), 96});
-    gather_head_step(problem.hidden_TH.narrow(0, static_cast<std::int64_t>(first), static_cast<std::int64_t>(count)),
-                     problem.weight_VH, {offsets, ids}, square, grad_hidden, gradient);
+    gather_head_step(
+        problem.hidden_TH.narrow(0, static_cast<std::int64_t>(first), static_cast<std::int64_t>(count)),
+        problem.weight_VH, {offsets, ids}, square, grad_hidden, gradient);
     return grad_hidden;
   };
   HeadGradient whole(at::zeros({40, 96})), parts(at::zeros({40, 96}));
@@ -203,16 +207,17 @@ TEST(GatherHead, RefusesWhatDoesNotFit) {
   EXPECT_EQ(error({0, 1, 2}, {0, 4, 2}), bad_offsets);
   const std::vector<std::int64_t> offsets = {0, 1, 3};
   const std::vector<std::int32_t> ids = {0, 4, 2};
-  EXPECT_EQ(error_of([&] { gather_logits(at::zeros({2, 7}), weight, {offsets, ids}); }),
-            "gather head: hidden_TH and weight_VH must have the same hidden size, got shapes [2, 7] and [5, 8]");
+  EXPECT_EQ(
+      error_of([&] { gather_logits(at::zeros({2, 7}), weight, {offsets, ids}); }),
+      "gather head: hidden_TH and weight_VH must have the same hidden size, got shapes [2, 7] and [5, 8]");
   EXPECT_NE(error_of([&] { gather_logits(hidden.to(at::kLong), weight, {offsets, ids}); }), "");
   EXPECT_NE(error_of([&] { gather_logits(hidden[0], weight, {offsets, ids}); }), "");
   HeadGradient gradient(at::zeros({5, 8}));
   at::Tensor grad_hidden = at::zeros({2, 8}, at::kDouble);
-  EXPECT_EQ(error_of([&] {
-              gather_head_step(hidden, weight, {offsets, ids}, huber_token_loss, grad_hidden, gradient);
-            }),
-            "gather head: grad_hidden_TH must be Float of shape [2, 8] on cpu, got Double of shape [2, 8] on cpu");
+  EXPECT_EQ(
+      error_of(
+          [&] { gather_head_step(hidden, weight, {offsets, ids}, huber_token_loss, grad_hidden, gradient); }),
+      "gather head: grad_hidden_TH must be Float of shape [2, 8] on cpu, got Double of shape [2, 8] on cpu");
 }
 
 }  // namespace

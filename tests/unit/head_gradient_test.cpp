@@ -1,6 +1,5 @@
-// HeadGradient against a plain loop in float64: sums, their independence of threads and cuts, the rows it knows to be
-// touched, dense contributions, clearing and errors.
-// SPDX-License-Identifier: Apache-2.0
+// HeadGradient against a plain loop in float64: sums, their independence of threads and cuts, the rows it
+// knows to be touched, dense contributions, clearing and errors. SPDX-License-Identifier: Apache-2.0
 #include <hwy/highway.h>
 
 #include <atomic>
@@ -143,7 +142,8 @@ TEST(HeadGradient, MixesDenseAndSparseContributions) {
   gradient.tensor().narrow(0, 0, 6).fill_(5.0F);
   EXPECT_EQ(gradient.touched_rows(), 7);
   EXPECT_EQ(gradient.begin_dense(6), 1.0);
-  gradient.add_visits(hidden, std::vector<RowVisit>{{2, 0, 1.0F}, {7, 1, 1.0F}});  // added to 5, written over zero
+  gradient.add_visits(hidden,
+                      std::vector<RowVisit>{{2, 0, 1.0F}, {7, 1, 1.0F}});  // added to 5, written over zero
   EXPECT_TRUE(at::equal(gradient.tensor().select(1, 0),
                         at::tensor({5.0F, 5.0F, 6.0F, 5.0F, 5.0F, 5.0F, 0.0F, 1.0F, 0.0F, 1.0F})));
   EXPECT_EQ(gradient.touched_rows(), 8);
@@ -161,9 +161,11 @@ TEST(HeadGradient, RefusesWhatDoesNotFit) {
   const auto add = [&](const at::Tensor& hidden, const RowVisit& visit) {
     return error_of([&] { gradient.add_visits(hidden, std::vector<RowVisit>{{1, 0, 1.0F}, visit}); });
   };
-  EXPECT_EQ(add(at::ones({2, 4}), {10, 1, 1.0F}), "head gradient: a visit names row 10 of 10 and token 1 of 2");
+  EXPECT_EQ(add(at::ones({2, 4}), {10, 1, 1.0F}),
+            "head gradient: a visit names row 10 of 10 and token 1 of 2");
   EXPECT_EQ(add(at::ones({2, 4}), {0, 2, 1.0F}), "head gradient: a visit names row 0 of 10 and token 2 of 2");
-  EXPECT_EQ(add(at::ones({2, 4}), {0, -1, 1.0F}), "head gradient: a visit names row 0 of 10 and token -1 of 2");
+  EXPECT_EQ(add(at::ones({2, 4}), {0, -1, 1.0F}),
+            "head gradient: a visit names row 0 of 10 and token -1 of 2");
   EXPECT_NE(add(at::ones({2, 5}), {0, 0, 1.0F}), "");
   EXPECT_NE(add(at::ones({2, 4}, at::kDouble), {0, 0, 1.0F}), "");
   EXPECT_NE(error_of([&] { gradient.begin_dense(11); }), "");

@@ -1,6 +1,5 @@
-// What the tests of the sparse heads share: tensors that end at a page which must not be touched, a loss with a kink,
-// its float64 autograd, and every Highway target of this machine.
-// SPDX-License-Identifier: Apache-2.0
+// What the tests of the sparse heads share: tensors that end at a page which must not be touched, a loss with
+// a kink, its float64 autograd, and every Highway target of this machine. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <ATen/ATen.h>
@@ -33,12 +32,14 @@ inline at::Tensor guarded(const at::Tensor& tensor) {
   const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const std::size_t bytes = source.nbytes();
   const std::size_t size = (bytes + page - 1) / page * page;
-  char* const base =
-      static_cast<char*>(mmap(nullptr, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  if (base == MAP_FAILED || mprotect(base + size, page, PROT_NONE) != 0) throw std::runtime_error("mmap failed");
+  char* const base = static_cast<char*>(
+      mmap(nullptr, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  if (base == MAP_FAILED || mprotect(base + size, page, PROT_NONE) != 0)
+    throw std::runtime_error("mmap failed");
   std::memcpy(base + size - bytes, source.const_data_ptr(), bytes);
   return at::from_blob(
-      base + size - bytes, source.sizes(), [base, size, page](void*) { munmap(base, size + page); }, source.options());
+      base + size - bytes, source.sizes(), [base, size, page](void*) { munmap(base, size + page); },
+      source.options());
 }
 
 // A Huber loss with its knee at kKnee, of value minus target, each term with a weight.
@@ -61,8 +62,8 @@ inline double huber_token_loss(std::int64_t t, std::span<const float> values, st
   return sum;
 }
 
-// The same loss of a list of values, of which value n is number place[n] of token token[n], in float64 operations that
-// autograd follows.
+// The same loss of a list of values, of which value n is number place[n] of token token[n], in float64
+// operations that autograd follows.
 inline at::Tensor huber_sum(const at::Tensor& values, const std::vector<std::int64_t>& token,
                             const std::vector<std::size_t>& place) {
   at::Tensor target = at::empty(values.sizes(), at::kDouble), weight = at::empty(values.sizes(), at::kDouble);

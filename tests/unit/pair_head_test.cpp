@@ -1,7 +1,6 @@
-// The pair head against float64 autograd through full logits: values, loss and gradients, on every instruction set,
-// backend and type; then what must not change them (threads, cuts), what must not be there (a [T,V] matrix) and what
-// is refused.
-// SPDX-License-Identifier: Apache-2.0
+// The pair head against float64 autograd through full logits: values, loss and gradients, on every
+// instruction set, backend and type; then what must not change them (threads, cuts), what must not be there
+// (a [T,V] matrix) and what is refused. SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/heads/pair_head.h"
 
 #include <hwy/highway.h>
@@ -53,8 +52,8 @@ HeadResult by_autograd(const Problem& problem) {
     }
   }
   const at::Tensor tokens = at::tensor(token);
-  const at::Tensor values = logits_TV.index({tokens, at::tensor(destination)}) -
-                            logits_TV.index({tokens, at::tensor(source)});
+  const at::Tensor values =
+      logits_TV.index({tokens, at::tensor(destination)}) - logits_TV.index({tokens, at::tensor(source)});
   const at::Tensor loss = huber_sum(values, token, place);
   loss.backward();
   HeadResult result;
@@ -68,7 +67,8 @@ HeadResult by_autograd(const Problem& problem) {
 // A loss that is also unkind: it answers NaN for pairs that are not there, and fails for a token without any.
 TokenLoss strict_loss(const Problem& problem) {
   return [&problem](std::int64_t t, std::span<const float> values, std::span<float> grad) {
-    const std::int32_t* const source = problem.source_TM.const_data_ptr<std::int32_t>() + t * std::ssize(values);
+    const std::int32_t* const source =
+        problem.source_TM.const_data_ptr<std::int32_t>() + t * std::ssize(values);
     EXPECT_TRUE(std::any_of(source, source + values.size(), [](std::int32_t id) { return id >= 0; }));
     double sum = 0.0;
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -90,8 +90,9 @@ HeadResult by_head(const Problem& problem, Backend backend) {
       pair_log_odds(problem.hidden_TH, problem.weight_VH, problem.source_TM, problem.destination_TM, backend);
   result.grad_hidden = testing::guarded(at::full(problem.hidden_TH.sizes(), 9.0, type));
   HeadGradient gradient(testing::guarded(at::zeros(problem.weight_VH.sizes(), type)));
-  result.loss = pair_head_step(problem.hidden_TH, problem.weight_VH, problem.source_TM, problem.destination_TM,
-                               strict_loss(problem), result.grad_hidden, gradient, backend);
+  result.loss =
+      pair_head_step(problem.hidden_TH, problem.weight_VH, problem.source_TM, problem.destination_TM,
+                     strict_loss(problem), result.grad_hidden, gradient, backend);
   result.grad_weight = gradient.tensor().clone();
   return result;
 }
@@ -102,8 +103,8 @@ TEST(PairHead, MatchesAutogradOnEveryTarget) {
       for (const auto& [hidden_type, weight_type] :
            {std::pair{at::kFloat, at::kFloat}, std::pair{at::kBFloat16, at::kBFloat16},
             std::pair{at::kFloat, at::kBFloat16}, std::pair{at::kBFloat16, at::kFloat}}) {
-        SCOPED_TRACE(::testing::Message() << "H " << width << ", M " << pairs << ", " << at::toString(hidden_type)
-                                          << " x " << at::toString(weight_type));
+        SCOPED_TRACE(::testing::Message() << "H " << width << ", M " << pairs << ", "
+                                          << at::toString(hidden_type) << " x " << at::toString(weight_type));
         const Problem problem = make_problem(20, width, 23, pairs, hidden_type, weight_type);
         const HeadResult expected = by_autograd(problem);
         const Problem fenced = guarded(problem);
@@ -164,8 +165,8 @@ TEST(PairHead, TwoStepsAddUpToOne) {
   const auto run = [&](HeadGradient& gradient, std::int64_t first, std::int64_t count) {
     const auto part = [&](const at::Tensor& tensor) { return tensor.narrow(0, first, count); };
     at::Tensor grad_hidden = at::empty({count, 96});
-    pair_head_step(part(problem.hidden_TH), problem.weight_VH, part(problem.source_TM), part(problem.destination_TM),
-                   zero_loss_target, grad_hidden, gradient);
+    pair_head_step(part(problem.hidden_TH), problem.weight_VH, part(problem.source_TM),
+                   part(problem.destination_TM), zero_loss_target, grad_hidden, gradient);
     return grad_hidden;
   };
   HeadGradient whole(at::zeros({40, 96})), parts(at::zeros({40, 96}));
@@ -188,11 +189,13 @@ TEST(PairHead, TakesNoTokensAndNoPairs) {
   }
 }
 
-// Rounding logits to bfloat16 costs about 0.06 log-odds where they are near 20; sums in float32 must cost a thousandth.
+// Rounding logits to bfloat16 costs about 0.06 log-odds where they are near 20; sums in float32 must cost a
+// thousandth.
 TEST(PairHead, IsAThousandTimesMoreAccurateThanBfloat16Logits) {
   Problem problem = make_problem(200, 1536, 500, 2, at::kBFloat16, at::kBFloat16);
   problem.weight_VH.mul_(10.0);
-  const at::Tensor logits_TV = problem.hidden_TH.to(at::kDouble).matmul(problem.weight_VH.to(at::kDouble).t());
+  const at::Tensor logits_TV =
+      problem.hidden_TH.to(at::kDouble).matmul(problem.weight_VH.to(at::kDouble).t());
   const at::Tensor there = problem.source_TM.ge(0);
   const auto difference = [&](const at::Tensor& logits) {
     return (logits.gather(1, problem.destination_TM.clamp_min(0).to(at::kLong)) -
@@ -200,7 +203,9 @@ TEST(PairHead, IsAThousandTimesMoreAccurateThanBfloat16Logits) {
         .masked_select(there);
   };
   const at::Tensor truth = difference(logits_TV);
-  const auto rms = [&](const at::Tensor& values) { return (values - truth).square().mean().sqrt().item<double>(); };
+  const auto rms = [&](const at::Tensor& values) {
+    return (values - truth).square().mean().sqrt().item<double>();
+  };
   const double rounded = rms(difference(logits_TV.to(at::kBFloat16).to(at::kDouble)));
   for (const Backend backend : {Backend::kHighway, Backend::kAten}) {
     const at::Tensor values = by_head(problem, backend).values.to(at::kDouble).masked_select(there);
@@ -238,8 +243,8 @@ TEST(PairHead, RefusesWhatDoesNotFit) {
     HeadGradient gradient(at::zeros({5, 8}));
     at::Tensor grad_hidden = at::full({4, 8}, 3.0);
     EXPECT_EQ(of_values, error_of([&] {
-                pair_head_step(problem.hidden_TH, problem.weight_VH, problem.source_TM, problem.destination_TM,
-                               huber_token_loss, grad_hidden, gradient, backend);
+                pair_head_step(problem.hidden_TH, problem.weight_VH, problem.source_TM,
+                               problem.destination_TM, huber_token_loss, grad_hidden, gradient, backend);
               }));
     if (!of_values.empty()) {
       EXPECT_TRUE(at::equal(grad_hidden, at::full({4, 8}, 3.0)));
@@ -254,14 +259,22 @@ TEST(PairHead, RefusesWhatDoesNotFit) {
     return problem;
   };
   EXPECT_EQ(error(with([](Problem&) {})), "");
-  EXPECT_EQ(error(with([](Problem& p) { p.source_TM[2][1] = 5; p.destination_TM[2][1] = 0; })),
+  EXPECT_EQ(error(with([](Problem& p) {
+              p.source_TM[2][1] = 5;
+              p.destination_TM[2][1] = 0;
+            })),
             "pair head: pair 1 of token 2 is (5, 0), but ids must lie in [0, 5)");
-  EXPECT_EQ(error(with([](Problem& p) { p.source_TM[2][1] = 0; p.destination_TM[2][1] = -1; })),
+  EXPECT_EQ(error(with([](Problem& p) {
+              p.source_TM[2][1] = 0;
+              p.destination_TM[2][1] = -1;
+            })),
             "pair head: pair 1 of token 2 is (0, -1), but ids must lie in [0, 5)");
-  EXPECT_EQ(error(with([](Problem& p) { p.hidden_TH = at::zeros({4, 7}); })),
-            "pair head: hidden_TH and weight_VH must have the same hidden size, got shapes [4, 7] and [5, 8]");
-  EXPECT_EQ(error(with([](Problem& p) { p.hidden_TH = at::zeros({4, 8}, at::kHalf); })),
-            "pair head: hidden_TH and weight_VH must be float32 or bfloat16 (or both float64), got Half and Float");
+  EXPECT_EQ(
+      error(with([](Problem& p) { p.hidden_TH = at::zeros({4, 7}); })),
+      "pair head: hidden_TH and weight_VH must have the same hidden size, got shapes [4, 7] and [5, 8]");
+  EXPECT_EQ(
+      error(with([](Problem& p) { p.hidden_TH = at::zeros({4, 8}, at::kHalf); })),
+      "pair head: hidden_TH and weight_VH must be float32 or bfloat16 (or both float64), got Half and Float");
   EXPECT_EQ(error(with([](Problem& p) { p.hidden_TH = at::zeros({8, 4}).t(); })),
             "pair head: hidden_TH must be contiguous; try .contiguous()");
   EXPECT_EQ(error(with([](Problem& p) { p.source_TM = p.source_TM.to(at::kLong); })),
@@ -273,21 +286,22 @@ TEST(PairHead, RefusesWhatDoesNotFit) {
     p.weight_VH = p.weight_VH.to(at::kDouble);
   });
   EXPECT_NE(error_of([&] {
-              pair_log_odds(wide.hidden_TH, wide.weight_VH, wide.source_TM, wide.destination_TM, Backend::kHighway);
+              pair_log_odds(wide.hidden_TH, wide.weight_VH, wide.source_TM, wide.destination_TM,
+                            Backend::kHighway);
             }),
             "");
   const Problem whole = with([](Problem&) {});
   at::Tensor short_grad = at::zeros({3, 8});
   HeadGradient gradient(at::zeros({5, 8})), narrow(at::zeros({4, 8}));
   EXPECT_NE(error_of([&] {
-              pair_head_step(whole.hidden_TH, whole.weight_VH, whole.source_TM, whole.destination_TM, huber_token_loss,
-                             short_grad, gradient);
+              pair_head_step(whole.hidden_TH, whole.weight_VH, whole.source_TM, whole.destination_TM,
+                             huber_token_loss, short_grad, gradient);
             }),
             "");
   at::Tensor grad_hidden = at::zeros({4, 8});
   EXPECT_NE(error_of([&] {
-              pair_head_step(whole.hidden_TH, whole.weight_VH, whole.source_TM, whole.destination_TM, huber_token_loss,
-                             grad_hidden, narrow);
+              pair_head_step(whole.hidden_TH, whole.weight_VH, whole.source_TM, whole.destination_TM,
+                             huber_token_loss, grad_hidden, narrow);
             }),
             "");
 }

@@ -18,25 +18,26 @@ namespace {
 constexpr const char* kHead = "gather head";
 constexpr std::int64_t kIdGrain = 64;  // about 30 microseconds of work
 
-// Tokens whose head gradient is added together: their hidden states are then still in the last-level cache, and the
-// list of their visits stays small however many ids a token has.
+// Tokens whose head gradient is added together: their hidden states are then still in the last-level cache,
+// and the list of their visits stays small however many ids a token has.
 constexpr std::int64_t kBlockTokens = 2048;
 constexpr std::int64_t kBlockVisits = std::int64_t{1} << 18;
 
 void check_token_ids(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, const TokenIds& token_ids) {
   check_head_inputs(kHead, hidden_TH, weight_VH);
   const auto& [offsets, ids] = token_ids;
-  if (std::ssize(offsets) != hidden_TH.size(0) + 1 || offsets.front() != 0 || offsets.back() != std::ssize(ids) ||
-      !std::is_sorted(offsets.begin(), offsets.end())) {
-    throw UserError("{}: offsets must be {} numbers that ascend from 0 to the {} ids", kHead, hidden_TH.size(0) + 1,
-                    ids.size());
+  if (std::ssize(offsets) != hidden_TH.size(0) + 1 || offsets.front() != 0 ||
+      offsets.back() != std::ssize(ids) || !std::is_sorted(offsets.begin(), offsets.end())) {
+    throw UserError("{}: offsets must be {} numbers that ascend from 0 to the {} ids", kHead,
+                    hidden_TH.size(0) + 1, ids.size());
   }
   const std::int64_t rows = weight_VH.size(0);
-  const auto bad = std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) { return id < 0 || id >= rows; });
+  const auto bad =
+      std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) { return id < 0 || id >= rows; });
   if (bad != ids.end()) {
     const auto next = std::upper_bound(offsets.begin(), offsets.end(), bad - ids.begin());
-    throw UserError("{}: token {} names id {}, but ids must lie in [0, {})", kHead, next - offsets.begin() - 1, *bad,
-                    rows);
+    throw UserError("{}: token {} names id {}, but ids must lie in [0, {})", kHead,
+                    next - offsets.begin() - 1, *bad, rows);
   }
 }
 
@@ -54,7 +55,8 @@ std::int64_t block_end(const TokenIds& token_ids, std::int64_t first) {
   return std::max(first + 1, past - offsets - 1);
 }
 
-// Calls work(begin, end) on ranges of tokens that cover [first, last) and hold about equally many ids, one a thread.
+// Calls work(begin, end) on ranges of tokens that cover [first, last) and hold about equally many ids, one a
+// thread.
 template <class Work>
 void parallel_tokens(const TokenIds& token_ids, std::int64_t first, std::int64_t last, const Work& work) {
   const std::int64_t* const offsets = token_ids.offsets.data();
@@ -72,14 +74,13 @@ void parallel_tokens(const TokenIds& token_ids, std::int64_t first, std::int64_t
     }
     return low;
   };
-  at::parallel_for(place(first), place(last), kIdGrain, [&](std::int64_t begin, std::int64_t end) {
-    work(token_at(begin), token_at(end));
-  });
+  at::parallel_for(place(first), place(last), kIdGrain,
+                   [&](std::int64_t begin, std::int64_t end) { work(token_at(begin), token_at(end)); });
 }
 
 // The loss of token t; writes its visits, row -1 for those that carry no gradient.
-double visit_token(std::int64_t t, const TokenIds& token_ids, const TokenLoss& loss, std::span<const float> logits,
-                   std::span<float> grad, RowVisit* visits) {
+double visit_token(std::int64_t t, const TokenIds& token_ids, const TokenLoss& loss,
+                   std::span<const float> logits, std::span<float> grad, RowVisit* visits) {
   if (logits.empty()) return 0.0;
   const double value = loss(t, logits, grad);
   const std::int32_t* const ids = token_ids.ids.data() + token_ids.offsets[static_cast<std::size_t>(t)];
@@ -89,14 +90,16 @@ double visit_token(std::int64_t t, const TokenIds& token_ids, const TokenLoss& l
   return value;
 }
 
-at::Tensor logits_with_aten(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, const TokenIds& token_ids) {
+at::Tensor logits_with_aten(const at::Tensor& hidden_TH, const at::Tensor& weight_VH,
+                            const TokenIds& token_ids) {
   const at::ScalarType type = accumulate_type(hidden_TH);
   const std::int64_t total = std::ssize(token_ids.ids);
   at::Tensor token = at::empty({total}, at::kInt), id = at::empty({total}, at::kInt);
   std::copy(token_ids.ids.begin(), token_ids.ids.end(), id.mutable_data_ptr<std::int32_t>());
   for (std::int64_t t = 0; t < hidden_TH.size(0); ++t) {
     const std::int64_t begin = token_ids.offsets[static_cast<std::size_t>(t)];
-    std::fill_n(token.mutable_data_ptr<std::int32_t>() + begin, count_of(token_ids, t), static_cast<std::int32_t>(t));
+    std::fill_n(token.mutable_data_ptr<std::int32_t>() + begin, count_of(token_ids, t),
+                static_cast<std::int32_t>(t));
   }
   at::Tensor logits = at::empty({total}, hidden_TH.options().dtype(type));
   const std::int64_t block = aten_block_rows(hidden_TH.size(1));
@@ -134,22 +137,26 @@ at::Tensor gather_logits(const at::Tensor& hidden_TH, const at::Tensor& weight_V
                          Backend backend) {
   const at::NoGradGuard no_grad;
   check_token_ids(hidden_TH, weight_VH, token_ids);
-  if (!use_highway(kHead, backend, hidden_TH, weight_VH)) return logits_with_aten(hidden_TH, weight_VH, token_ids);
+  if (!use_highway(kHead, backend, hidden_TH, weight_VH))
+    return logits_with_aten(hidden_TH, weight_VH, token_ids);
   const RowMatrix hidden = row_matrix(hidden_TH), weight = row_matrix(weight_VH);
   const auto& [offsets, ids] = token_ids;
   at::Tensor logits = at::empty({std::ssize(ids)}, at::kFloat);
   float* const out = logits.mutable_data_ptr<float>();
   parallel_tokens(token_ids, 0, hidden_TH.size(0), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
-      const std::int64_t from = offsets[static_cast<std::size_t>(t)], to = offsets[static_cast<std::size_t>(t) + 1];
-      row_dots(hidden, t, weight, ids.data() + from, to - from, offsets[static_cast<std::size_t>(end)] - to, out + from);
+      const std::int64_t from = offsets[static_cast<std::size_t>(t)],
+                         to = offsets[static_cast<std::size_t>(t) + 1];
+      row_dots(hidden, t, weight, ids.data() + from, to - from, offsets[static_cast<std::size_t>(end)] - to,
+               out + from);
     }
   });
   return logits;
 }
 
 double gather_head_step(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, const TokenIds& token_ids,
-                        const TokenLoss& loss, at::Tensor& grad_hidden_TH, HeadGradient& gradient, Backend backend) {
+                        const TokenLoss& loss, at::Tensor& grad_hidden_TH, HeadGradient& gradient,
+                        Backend backend) {
   const at::NoGradGuard no_grad;
   check_token_ids(hidden_TH, weight_VH, token_ids);
   check_head_gradients(kHead, hidden_TH, weight_VH, grad_hidden_TH, gradient);

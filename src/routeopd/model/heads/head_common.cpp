@@ -41,17 +41,18 @@ void check_head_inputs(std::string_view head, const at::Tensor& hidden_TH, const
   }
   const bool both_double = hidden_TH.scalar_type() == at::kDouble && weight_VH.scalar_type() == at::kDouble;
   if (!both_double && !(is_narrow(hidden_TH) && is_narrow(weight_VH))) {
-    throw UserError("{}: hidden_TH and weight_VH must be float32 or bfloat16 (or both float64), got {} and {}", head,
-                    at::toString(hidden_TH.scalar_type()), at::toString(weight_VH.scalar_type()));
+    throw UserError(
+        "{}: hidden_TH and weight_VH must be float32 or bfloat16 (or both float64), got {} and {}", head,
+        at::toString(hidden_TH.scalar_type()), at::toString(weight_VH.scalar_type()));
   }
   if (hidden_TH.device() != weight_VH.device()) {
-    throw UserError("{}: hidden_TH and weight_VH must be on one device, got {} and {}", head, hidden_TH.device().str(),
-                    weight_VH.device().str());
+    throw UserError("{}: hidden_TH and weight_VH must be on one device, got {} and {}", head,
+                    hidden_TH.device().str(), weight_VH.device().str());
   }
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (hidden_TH.size(0) > kMost || weight_VH.size(0) > kMost) {
-    throw UserError("{}: at most {} tokens and rows fit 32-bit ids, got {} and {}", head, kMost, hidden_TH.size(0),
-                    weight_VH.size(0));
+    throw UserError("{}: at most {} tokens and rows fit 32-bit ids, got {} and {}", head, kMost,
+                    hidden_TH.size(0), weight_VH.size(0));
   }
 }
 
@@ -63,7 +64,8 @@ void check_head_gradients(std::string_view head, const at::Tensor& hidden_TH, co
       grad_hidden_TH.device() != hidden_TH.device()) {
     throw UserError("{}: grad_hidden_TH must be {} of shape {} on {}, got {} of shape {} on {}", head,
                     at::toString(expected), shape_of(hidden_TH), hidden_TH.device().str(),
-                    at::toString(grad_hidden_TH.scalar_type()), shape_of(grad_hidden_TH), grad_hidden_TH.device().str());
+                    at::toString(grad_hidden_TH.scalar_type()), shape_of(grad_hidden_TH),
+                    grad_hidden_TH.device().str());
   }
   const at::Tensor& grad_VH = gradient.tensor();
   if (grad_VH.sizes() != weight_VH.sizes() || grad_VH.scalar_type() != expected ||
@@ -78,12 +80,15 @@ at::ScalarType accumulate_type(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-bool use_highway(std::string_view head, Backend backend, const at::Tensor& hidden_TH, const at::Tensor& weight_VH) {
-  const bool possible = hidden_TH.is_cpu() && weight_VH.is_cpu() && is_narrow(hidden_TH) && is_narrow(weight_VH);
+bool use_highway(std::string_view head, Backend backend, const at::Tensor& hidden_TH,
+                 const at::Tensor& weight_VH) {
+  const bool possible =
+      hidden_TH.is_cpu() && weight_VH.is_cpu() && is_narrow(hidden_TH) && is_narrow(weight_VH);
   if (backend == Backend::kHighway && !possible) {
-    throw UserError("{}: the Highway backend needs CPU tensors in float32 or bfloat16, got {} and {} on {}; try kAuto",
-                    head, at::toString(hidden_TH.scalar_type()), at::toString(weight_VH.scalar_type()),
-                    hidden_TH.device().str());
+    throw UserError(
+        "{}: the Highway backend needs CPU tensors in float32 or bfloat16, got {} and {} on {}; try kAuto",
+        head, at::toString(hidden_TH.scalar_type()), at::toString(weight_VH.scalar_type()),
+        hidden_TH.device().str());
   }
   return possible && backend != Backend::kAten;
 }
@@ -97,8 +102,8 @@ std::int64_t aten_block_rows(std::int64_t width) {
   return std::max<std::int64_t>(1, kElements / width);
 }
 
-void add_visits_with_aten(VisitDirection direction, const at::Tensor& matrix, std::span<const RowVisit> visits,
-                          const at::Tensor& target) {
+void add_visits_with_aten(VisitDirection direction, const at::Tensor& matrix,
+                          std::span<const RowVisit> visits, const at::Tensor& target) {
   const std::size_t block = static_cast<std::size_t>(aten_block_rows(matrix.size(1)));
   const at::Device device = target.device();
   for (; !visits.empty(); visits = visits.subspan(std::min(block, visits.size()))) {

@@ -1,5 +1,5 @@
-// HeadGradient: sparse row-wise accumulation into a dense buffer. Visits are sorted by row (stable, so that a row's
-// sum has one order), and threads take whole rows, cut where the number of visits is even.
+// HeadGradient: sparse row-wise accumulation into a dense buffer. Visits are sorted by row (stable, so that a
+// row's sum has one order), and threads take whole rows, cut where the number of visits is even.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -32,15 +32,16 @@ HeadGradient::HeadGradient(at::Tensor grad_VH) : grad_VH_(std::move(grad_VH)) {
   is_touched_.resize(static_cast<std::size_t>(grad_VH_.size(0)), 0);
 }
 
-void HeadGradient::add_visits(const at::Tensor& hidden_TH, std::span<const RowVisit> visits, Backend backend) {
+void HeadGradient::add_visits(const at::Tensor& hidden_TH, std::span<const RowVisit> visits,
+                              Backend backend) {
   check_head_inputs("head gradient", hidden_TH, grad_VH_);
   const bool highway = use_highway("head gradient", backend, hidden_TH, grad_VH_);
   const std::int64_t tokens = hidden_TH.size(0);
   const std::int64_t rows = grad_VH_.size(0);
   for (const RowVisit& visit : visits) {
     if (visit.row >= rows || visit.token < 0 || visit.token >= tokens) {
-      throw UserError("head gradient: a visit names row {} of {} and token {} of {}", visit.row, rows, visit.token,
-                      tokens);
+      throw UserError("head gradient: a visit names row {} of {} and token {} of {}", visit.row, rows,
+                      visit.token, tokens);
     }
   }
   sort_by_row(visits);
@@ -91,7 +92,8 @@ void HeadGradient::sort_by_row(std::span<const RowVisit> visits) {
     const std::span<const RowVisit> from = digit == 0 ? visits : std::span<const RowVisit>(unsorted_);
     for (const RowVisit& visit : from) {
       if (visit.row < 0) continue;
-      sorted_[position[digit][(static_cast<std::uint32_t>(visit.row) >> (digit * digit_bits)) & mask]++] = visit;
+      sorted_[position[digit][(static_cast<std::uint32_t>(visit.row) >> (digit * digit_bits)) & mask]++] =
+          visit;
     }
     if (digit + 1 < digits) std::swap(sorted_, unsorted_);
   }
@@ -120,8 +122,8 @@ double HeadGradient::begin_dense(std::int64_t rows) {
   if (rows < 0 || rows > grad_VH_.size(0)) {
     throw UserError("head gradient: {} dense rows do not fit its {} rows", rows, grad_VH_.size(0));
   }
-  const bool holds_values =
-      dense_rows_ > 0 || std::any_of(touched_.begin(), touched_.end(), [&](std::int32_t row) { return row < rows; });
+  const bool holds_values = dense_rows_ > 0 || std::any_of(touched_.begin(), touched_.end(),
+                                                           [&](std::int32_t row) { return row < rows; });
   dense_rows_ = std::max(dense_rows_, rows);
   return holds_values ? 1.0 : 0.0;
 }
@@ -148,8 +150,8 @@ void HeadGradient::clear() {
 }
 
 std::int64_t HeadGradient::touched_rows() const {
-  return dense_rows_ +
-         std::count_if(touched_.begin(), touched_.end(), [&](std::int32_t row) { return row >= dense_rows_; });
+  return dense_rows_ + std::count_if(touched_.begin(), touched_.end(),
+                                     [&](std::int32_t row) { return row >= dense_rows_; });
 }
 
 }  // namespace routeopd::model

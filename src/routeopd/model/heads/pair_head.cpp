@@ -34,10 +34,10 @@ Pairs checked_pairs(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, co
                     const at::Tensor& destination_TM) {
   check_head_inputs(kHead, hidden_TH, weight_VH);
   for (const at::Tensor& ids : {source_TM, destination_TM}) {
-    if (!ids.defined() || ids.dim() != 2 || ids.scalar_type() != at::kInt || ids.size(0) != hidden_TH.size(0) ||
-        ids.size(1) != source_TM.size(1)) {
-      throw UserError("{}: source_TM and destination_TM must be int32 of one shape [{}, M], a row a token", kHead,
-                      hidden_TH.size(0));
+    if (!ids.defined() || ids.dim() != 2 || ids.scalar_type() != at::kInt ||
+        ids.size(0) != hidden_TH.size(0) || ids.size(1) != source_TM.size(1)) {
+      throw UserError("{}: source_TM and destination_TM must be int32 of one shape [{}, M], a row a token",
+                      kHead, hidden_TH.size(0));
     }
   }
   Pairs pairs;
@@ -50,8 +50,8 @@ Pairs checked_pairs(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, co
   for (std::int64_t i = 0; i < source_TM.numel(); ++i) {
     const std::int64_t from = pairs.source[i], to = pairs.destination[i];
     if (from >= 0 && (from >= rows || to < 0 || to >= rows)) {
-      throw UserError("{}: pair {} of token {} is ({}, {}), but ids must lie in [0, {})", kHead, i % pairs.per_token,
-                      i / pairs.per_token, from, to, rows);
+      throw UserError("{}: pair {} of token {} is ({}, {}), but ids must lie in [0, {})", kHead,
+                      i % pairs.per_token, i / pairs.per_token, from, to, rows);
     }
   }
   return pairs;
@@ -82,7 +82,8 @@ at::Tensor log_odds_with_aten(const at::Tensor& hidden_TH, const at::Tensor& wei
   for (std::int64_t first = 0; first < tokens; first += block) {
     const std::int64_t count = std::min(block, tokens - first);
     const at::Tensor source = pairs.source_TM.narrow(0, first, count).flatten().to(hidden_TH.device());
-    const at::Tensor destination = pairs.destination_TM.narrow(0, first, count).flatten().to(hidden_TH.device());
+    const at::Tensor destination =
+        pairs.destination_TM.narrow(0, first, count).flatten().to(hidden_TH.device());
     const at::Tensor missing = source.lt(0);
     const auto gather = [&](const at::Tensor& ids) {
       return weight_VH.index_select(0, ids.masked_fill(missing, 0)).to(type);
@@ -117,11 +118,12 @@ double step_with_aten(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, 
 
 }  // namespace
 
-at::Tensor pair_log_odds(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, const at::Tensor& source_TM,
-                         const at::Tensor& destination_TM, Backend backend) {
+at::Tensor pair_log_odds(const at::Tensor& hidden_TH, const at::Tensor& weight_VH,
+                         const at::Tensor& source_TM, const at::Tensor& destination_TM, Backend backend) {
   const at::NoGradGuard no_grad;
   const Pairs pairs = checked_pairs(hidden_TH, weight_VH, source_TM, destination_TM);
-  if (!use_highway(kHead, backend, hidden_TH, weight_VH)) return log_odds_with_aten(hidden_TH, weight_VH, pairs);
+  if (!use_highway(kHead, backend, hidden_TH, weight_VH))
+    return log_odds_with_aten(hidden_TH, weight_VH, pairs);
   const RowMatrix hidden = row_matrix(hidden_TH), weight = row_matrix(weight_VH);
   const std::int64_t tokens = hidden_TH.size(0), per_token = pairs.per_token;
   at::Tensor log_odds_TM = at::empty({tokens, per_token}, at::kFloat);
@@ -129,8 +131,8 @@ at::Tensor pair_log_odds(const at::Tensor& hidden_TH, const at::Tensor& weight_V
   at::parallel_for(0, tokens, kTokenGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       const std::int64_t at = t * per_token;
-      pair_dots(hidden, t, weight, pairs.source + at, pairs.destination + at, per_token, (end - t - 1) * per_token,
-                log_odds + at);
+      pair_dots(hidden, t, weight, pairs.source + at, pairs.destination + at, per_token,
+                (end - t - 1) * per_token, log_odds + at);
     }
   });
   return log_odds_TM;
@@ -157,14 +159,15 @@ double pair_head_step(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, 
       for (std::int64_t t = begin; t < end; ++t) {
         const std::int64_t at = t * per_token;
         RowVisit* const token_visits = visits.data() + (t - first) * 2 * per_token;
-        pair_dots(hidden, t, weight, pairs.source + at, pairs.destination + at, per_token, (end - t - 1) * per_token,
-                  log_odds.data());
+        pair_dots(hidden, t, weight, pairs.source + at, pairs.destination + at, per_token,
+                  (end - t - 1) * per_token, log_odds.data());
         losses[static_cast<std::size_t>(t)] = visit_token(t, pairs, loss, log_odds, grad, token_visits);
         sum_weight_rows(weight, token_visits, 2 * per_token, grad_hidden + t * weight.width);
       }
       flush_row_writes();
     });
-    gradient.add_visits(hidden_TH, std::span(visits).first(static_cast<std::size_t>((last - first) * 2 * per_token)),
+    gradient.add_visits(hidden_TH,
+                        std::span(visits).first(static_cast<std::size_t>((last - first) * 2 * per_token)),
                         Backend::kHighway);
   }
   return std::accumulate(losses.begin(), losses.end(), 0.0);

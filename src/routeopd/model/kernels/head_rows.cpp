@@ -1,8 +1,7 @@
-// Highway kernels of head_rows.h. Columns are walked in chunks of kChunk: prefetch that chunk of the rows to come, then
-// compute. Four rows (or two pairs) go together, so that one load of the hidden row serves all four, and a gradient row
-// is loaded and stored once for four visits. Columns past the last whole vector are done one by one: nothing outside a
-// row is read or written.
-// SPDX-License-Identifier: Apache-2.0
+// Highway kernels of head_rows.h. Columns are walked in chunks of kChunk: prefetch that chunk of the rows to
+// come, then compute. Four rows (or two pairs) go together, so that one load of the hidden row serves all
+// four, and a gradient row is loaded and stored once for four visits. Columns past the last whole vector are
+// done one by one: nothing outside a row is read or written. SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/kernels/head_rows.h"
 
 #include <algorithm>
@@ -21,8 +20,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr std::size_t kChunk = 64;  // columns: two of the longest vectors, two to four cache lines
 constexpr std::size_t kLineBytes = 64;
 
-// How far ahead rows are prefetched: about one token's pairs further than the hardware sees, four logits, and a few
-// hidden rows, which mostly come from the last-level cache.
+// How far ahead rows are prefetched: about one token's pairs further than the hardware sees, four logits, and
+// a few hidden rows, which mostly come from the last-level cache.
 constexpr std::int64_t kPairsAhead = 4;
 constexpr std::int64_t kRowsAhead = 4;
 constexpr std::int64_t kVisitsAhead = 16;
@@ -30,7 +29,9 @@ constexpr std::int64_t kVisitsAhead = 16;
 using Floats = hn::CappedTag<float, kChunk / 2>;
 using FloatVector = hn::Vec<Floats>;
 
-HWY_INLINE FloatVector load(const float* from) { return hn::LoadU(Floats(), from); }
+HWY_INLINE FloatVector load(const float* from) {
+  return hn::LoadU(Floats(), from);
+}
 
 // A bfloat16 is the upper half of the float32 of the same value.
 HWY_INLINE FloatVector load(const std::uint16_t* from) {
@@ -39,7 +40,9 @@ HWY_INLINE FloatVector load(const std::uint16_t* from) {
   return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(wide, hn::LoadU(narrow, from))));
 }
 
-HWY_INLINE float load_one(const float* from) { return *from; }
+HWY_INLINE float load_one(const float* from) {
+  return *from;
+}
 
 HWY_INLINE float load_one(const std::uint16_t* from) {
   const std::uint32_t bits = std::uint32_t{*from} << 16;
@@ -159,7 +162,8 @@ HWY_INLINE void add_rows(const FourRows<T>& rows, const float* coefficient, std:
       for (int i = 0; i < kRows; ++i) prefetch_chunk(rows.next[i], x);
     }
     for (; x + lanes <= end; x += lanes) {
-      FloatVector sum = kWrite == Write::kAdd ? hn::MulAdd(c0, load(r0 + x), load(out + x)) : hn::Mul(c0, load(r0 + x));
+      FloatVector sum =
+          kWrite == Write::kAdd ? hn::MulAdd(c0, load(r0 + x), load(out + x)) : hn::Mul(c0, load(r0 + x));
       if constexpr (kRows > 1) sum = hn::MulAdd(c1, load(r1 + x), sum);
       if constexpr (kRows > 2) sum = hn::MulAdd(c2, load(r2 + x), sum);
       if constexpr (kRows > 3) sum = hn::MulAdd(c3, load(r3 + x), sum);
@@ -178,13 +182,17 @@ HWY_INLINE void add_rows(const FourRows<T>& rows, const float* coefficient, std:
 }
 
 template <Write kWrite, class T>
-HWY_INLINE void add_up_to_four(int count, const FourRows<T>& rows, const float* coefficient, std::size_t width,
-                               float* out) {
+HWY_INLINE void add_up_to_four(int count, const FourRows<T>& rows, const float* coefficient,
+                               std::size_t width, float* out) {
   switch (count) {
-    case 1: return add_rows<1, kWrite>(rows, coefficient, width, out);
-    case 2: return add_rows<2, kWrite>(rows, coefficient, width, out);
-    case 3: return add_rows<3, kWrite>(rows, coefficient, width, out);
-    default: return add_rows<4, kWrite>(rows, coefficient, width, out);
+    case 1:
+      return add_rows<1, kWrite>(rows, coefficient, width, out);
+    case 2:
+      return add_rows<2, kWrite>(rows, coefficient, width, out);
+    case 3:
+      return add_rows<3, kWrite>(rows, coefficient, width, out);
+    default:
+      return add_rows<4, kWrite>(rows, coefficient, width, out);
   }
 }
 
@@ -194,13 +202,14 @@ HWY_INLINE bool can_stream(const float* out) {
 
 // Row `ids[at]`, or the last one of the list when `at` lies past its end.
 template <class T>
-HWY_INLINE const T* listed_row(const RowMatrix& matrix, const std::int32_t* ids, std::int64_t at, std::int64_t count) {
+HWY_INLINE const T* listed_row(const RowMatrix& matrix, const std::int32_t* ids, std::int64_t at,
+                               std::int64_t count) {
   return row_at<T>(matrix, ids[std::min(at, count - 1)]);
 }
 
 template <class H, class W>
-void row_dots_of(const RowMatrix& hidden, std::int64_t token, const RowMatrix& weight, const std::int32_t* ids,
-                 std::int64_t count, std::int64_t ahead, float* logits) {
+void row_dots_of(const RowMatrix& hidden, std::int64_t token, const RowMatrix& weight,
+                 const std::int32_t* ids, std::int64_t count, std::int64_t ahead, float* logits) {
   for (std::int64_t first = 0; first < count; first += 4) {
     FourRows<W> rows;
     for (std::int64_t i = 0; i < 4; ++i) {
@@ -214,8 +223,9 @@ void row_dots_of(const RowMatrix& hidden, std::int64_t token, const RowMatrix& w
 }
 
 template <class H, class W>
-void pair_dots_of(const RowMatrix& hidden, std::int64_t token, const RowMatrix& weight, const std::int32_t* source,
-                  const std::int32_t* destination, std::int64_t count, std::int64_t ahead, float* log_odds) {
+void pair_dots_of(const RowMatrix& hidden, std::int64_t token, const RowMatrix& weight,
+                  const std::int32_t* source, const std::int32_t* destination, std::int64_t count,
+                  std::int64_t ahead, float* log_odds) {
   FourRows<W> rows;
   std::int64_t index[2];
   int filled = 0;
@@ -274,8 +284,8 @@ void sum_weight_rows_of(const RowMatrix& weight, const RowVisit* visits, std::in
 }
 
 template <class H>
-void add_hidden_rows_of(const RowMatrix& hidden, const RowVisit* visits, std::int64_t count, std::int64_t ahead,
-                        bool overwrite, float* grad_row) {
+void add_hidden_rows_of(const RowMatrix& hidden, const RowVisit* visits, std::int64_t count,
+                        std::int64_t ahead, bool overwrite, float* grad_row) {
   const std::size_t width = static_cast<std::size_t>(hidden.width);
   const bool stream = count <= 4 && can_stream(grad_row);
   for (std::int64_t first = 0; first < count; first += 4) {
@@ -311,28 +321,32 @@ void ZeroRow(float* row, std::int64_t count) {
 void RowDots(const RowMatrix& hidden, std::int64_t token, const RowMatrix& weight, const std::int32_t* ids,
              std::int64_t count, std::int64_t ahead, float* logits) {
   const auto run = hidden.is_bfloat16
-                       ? (weight.is_bfloat16 ? row_dots_of<std::uint16_t, std::uint16_t> : row_dots_of<std::uint16_t, float>)
+                       ? (weight.is_bfloat16 ? row_dots_of<std::uint16_t, std::uint16_t>
+                                             : row_dots_of<std::uint16_t, float>)
                        : (weight.is_bfloat16 ? row_dots_of<float, std::uint16_t> : row_dots_of<float, float>);
   run(hidden, token, weight, ids, count, ahead, logits);
 }
 
-void PairDots(const RowMatrix& hidden, std::int64_t token, const RowMatrix& weight, const std::int32_t* source,
-              const std::int32_t* destination, std::int64_t count, std::int64_t ahead, float* log_odds) {
+void PairDots(const RowMatrix& hidden, std::int64_t token, const RowMatrix& weight,
+              const std::int32_t* source, const std::int32_t* destination, std::int64_t count,
+              std::int64_t ahead, float* log_odds) {
   const auto run =
       hidden.is_bfloat16
-          ? (weight.is_bfloat16 ? pair_dots_of<std::uint16_t, std::uint16_t> : pair_dots_of<std::uint16_t, float>)
+          ? (weight.is_bfloat16 ? pair_dots_of<std::uint16_t, std::uint16_t>
+                                : pair_dots_of<std::uint16_t, float>)
           : (weight.is_bfloat16 ? pair_dots_of<float, std::uint16_t> : pair_dots_of<float, float>);
   run(hidden, token, weight, source, destination, count, ahead, log_odds);
 }
 
 void SumWeightRows(const RowMatrix& weight, const RowVisit* visits, std::int64_t count, float* sum) {
-  (weight.is_bfloat16 ? sum_weight_rows_of<std::uint16_t> : sum_weight_rows_of<float>)(weight, visits, count, sum);
+  (weight.is_bfloat16 ? sum_weight_rows_of<std::uint16_t> : sum_weight_rows_of<float>)(weight, visits, count,
+                                                                                       sum);
 }
 
 void AddHiddenRows(const RowMatrix& hidden, const RowVisit* visits, std::int64_t count, std::int64_t ahead,
                    bool overwrite, float* grad_row) {
-  (hidden.is_bfloat16 ? add_hidden_rows_of<std::uint16_t> : add_hidden_rows_of<float>)(hidden, visits, count, ahead,
-                                                                                     overwrite, grad_row);
+  (hidden.is_bfloat16 ? add_hidden_rows_of<std::uint16_t>
+                      : add_hidden_rows_of<float>)(hidden, visits, count, ahead, overwrite, grad_row);
 }
 
 }  // namespace routeopd::model::HWY_NAMESPACE
@@ -354,8 +368,9 @@ void row_dots(const RowMatrix& hidden, std::int64_t token, const RowMatrix& weig
   HWY_DYNAMIC_DISPATCH(RowDots)(hidden, token, weight, ids, count, ahead, logits);
 }
 
-void pair_dots(const RowMatrix& hidden, std::int64_t token, const RowMatrix& weight, const std::int32_t* source,
-               const std::int32_t* destination, std::int64_t count, std::int64_t ahead, float* log_odds) {
+void pair_dots(const RowMatrix& hidden, std::int64_t token, const RowMatrix& weight,
+               const std::int32_t* source, const std::int32_t* destination, std::int64_t count,
+               std::int64_t ahead, float* log_odds) {
   HWY_DYNAMIC_DISPATCH(PairDots)(hidden, token, weight, source, destination, count, ahead, log_odds);
 }
 
@@ -368,9 +383,13 @@ void add_hidden_rows(const RowMatrix& hidden, const RowVisit* visits, std::int64
   HWY_DYNAMIC_DISPATCH(AddHiddenRows)(hidden, visits, count, ahead, overwrite, grad_row);
 }
 
-void zero_row(float* row, std::int64_t count) { HWY_DYNAMIC_DISPATCH(ZeroRow)(row, count); }
+void zero_row(float* row, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(ZeroRow)(row, count);
+}
 
-void flush_row_writes() { hwy::FlushStream(); }
+void flush_row_writes() {
+  hwy::FlushStream();
+}
 
 }  // namespace routeopd::model
 #endif
