@@ -5,6 +5,7 @@
 """
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -64,8 +65,8 @@ class Route(unittest.TestCase):
             self.assertIn("states", answer.stderr)
             self.assertEqual(answer.stdout, "")
             self.assertEqual(os.listdir(folder), ["routes.jsonl"])
-            piped = run("route", stdin=open(EXAMPLES).read())
-            self.assertEqual(piped.stdout, open(out).read())
+            piped = run("route", stdin=pathlib.Path(EXAMPLES).read_text())
+            self.assertEqual(piped.stdout, pathlib.Path(out).read_text())
 
     def test_line_options_win_over_the_command_line_and_an_arm_under_them(self):
         out = json.loads(route(STATE | {"options": {"m": 5}}, options=("--m", "3")).stdout)
@@ -103,7 +104,7 @@ class Route(unittest.TestCase):
 
     def test_summary_json_and_table(self):
         summary = json.loads(run("route", "--in", EXAMPLES, "--json").stdout)
-        self.assertEqual(summary["states"], sum(1 for _ in open(EXAMPLES)))
+        self.assertEqual(summary["states"], len(pathlib.Path(EXAMPLES).read_text().splitlines()))
         table = run("route", "--in", EXAMPLES, "--table").stdout
         self.assertIn("target", table.splitlines()[0])
         self.assertGreater(len(table.splitlines()), summary["states"])
@@ -200,7 +201,7 @@ class BadInput(unittest.TestCase):
             self.assertEqual(run("route", "--in", folder).returncode, 1)
             self.assertEqual(run("route", "--in", EXAMPLES, "--out", folder).returncode, 1)
             empty = os.path.join(folder, "empty.jsonl")
-            open(empty, "w").close()
+            pathlib.Path(empty).touch()
             self.assertEqual(run("route", "--in", empty).returncode, 1)
 
     def test_a_full_disk_is_an_error(self):

@@ -20,8 +20,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr std::size_t kChunk = 64;  // columns: two of the longest vectors, two to four cache lines
 constexpr std::size_t kLineBytes = 64;
 
-// How far ahead rows are prefetched: about one token's pairs further than the hardware sees, four logits, and
-// a few hidden rows, which mostly come from the last-level cache.
+// How far ahead rows are prefetched: two tokens of two pairs, the next group of logits, and enough hidden
+// rows that those of a run of single visits are there in time. Little depends on them: the hardware follows a
+// row by itself.
 constexpr std::int64_t kPairsAhead = 4;
 constexpr std::int64_t kRowsAhead = 4;
 constexpr std::int64_t kVisitsAhead = 16;
@@ -69,8 +70,8 @@ HWY_INLINE void prefetch_chunk(const T* row, std::size_t column) {
 // Four rows to read, and the four to fetch meanwhile.
 template <class T>
 struct FourRows {
-  const T* row[4];
-  const T* next[4];
+  const T* row[4] = {};
+  const T* next[4] = {};
 };
 
 template <class T>

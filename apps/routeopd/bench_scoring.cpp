@@ -1,0 +1,143 @@
+// Ratios 5, 6 and 6b: the row kernel against torch.topk + torch.logsumexp, the streaming head against the fastest bare
+// GEMM, and prepacked weights against plain ones.
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "bench.h"
+#include "routeopd/model/heads/streaming_head.h"
+#include "routeopd/model/kernels/row_topk.h"
+#include "routeopd/model/packed_linear.h"
+
+namespace routeopd::app {
+namespace {
+
+constexpr std::int64_t kTopK = 32;
+constexpr std::int64_t kScoredTokens = 256;
+constexpr std::int64_t kTileRows = 4096;
+
+// Rows in an order that a top-k could stumble over.
+at::Tensor row_kind(const std::string& kind, std::int64_t rows, std::int64_t columns) {
+  const at::Tensor ramp = at::linspace(-8, 8, columns).expand({rows, columns}).contiguous();
+  if (kind == "ascending") return ramp;
+  if (kind == "descending") return ramp.flip(1).contiguous();
+  if (kind == "equal") return at::full({rows, columns}, 1.5);
+  if (kind == "sawtooth") return at::arange(columns).remainder(1000).to(at::kFloat).mul_(0.01).expand({rows, columns}).contiguous();
+  return at::randn({rows, columns}).mul_(2);
+}
+
+void bench_rows(Bench& bench) {
+  at::set_num_threads(1);
+  for (const Shape& shape : kShapes) {
+    for (const std::string kind : {"random", "ascending", "descending", "equal", "sawtooth"}) {
+      constexpr std::int64_t kRows = 16;
+      const at::Tensor logits = row_kind(kind, kRows, shape.vocabulary);
+      at::Tensor values = at::empty({kRows, kTopK}), lse = at::empty({kRows});
+      at::Tensor ids = at::empty({kRows, kTopK}, at::kInt);
+      const auto ours = [&] {
+        model::topk_logsumexp(logits.data_ptr<float>(), kRows, shape.vocabulary, shape.vocabulary,
+                              static_cast<std::int32_t>(kTopK), values.data_ptr<float>(), ids.data_ptr<std::int32_t>(),
+                              lse.data_ptr<float>());
+      };
+      at::Tensor torch_values, torch_lse;
+      const auto torch = [&] {
+        torch_values = std::get<0>(at::topk(logits, kTopK));
+        torch_lse = at::logsumexp(logits, 1);
+      };
+      ours();
+      torch();
+      std::string check = agreed("top-32 values", (values - torch_values).abs().max().item<double>(), 0);
+      check += "; " + agreed("log-sum-exp", (lse - torch_lse).abs().max().item<double>(), 1e-5);
+      const auto medians = interleaved_medians(std::max(bench.options().rounds, 7), {ours, torch});
+      bench.add({.id = "5", .what = "top-32 + LSE / torch topk + logsumexp, " + kind, .shape = shape.name(),
+                 .threads = 1, .ours = medians[0] / kRows * 1e6, .other = medians[1] / kRows * 1e6, .unit = "us/row",
+                 .target = kind == "ascending" ? 0.10 : 0.20, .check = check});
+    }
+  }
+}
+
+void bench_streaming(Bench& bench, const Shape& shape) {
+  const at::Tensor weight = at::randn({shape.vocabulary, shape.hidden}).mul_(0.05);
+  const at::Tensor hidden = at::randn({kScoredTokens, shape.hidden});
+  const at::Tensor gather = at::randint(shape.vocabulary, {kScoredTokens, kTopK}, at::kInt);
+  const model::StreamingHead head(weight, shape.vocabulary);
+  const model::PackedLinear whole(weight);
+  std::vector<model::PackedLinear> tiles;
+  for (std::int64_t row = 0; row < shape.vocabulary; row += kTileRows) {
+    tiles.emplace_back(weight.slice(0, row, std::min(row + kTileRows, shape.vocabulary)).contiguous());
+  }
+  model::HeadScores scores;
+  at::Tensor out = at::empty({kScoredTokens, shape.vocabulary});
+  const std::function<void()> ours = [&] { scores = head.score(hidden, kTopK, gather); };
+  const std::function<void()> plain = [&] { at::mm_out(out, hidden, weight.t()); };
+  const std::function<void()> packed = [&] { whole.apply(hidden); };
+  const std::function<void()> in_tiles = [&] {  // dealt to threads, as the streaming head deals them
+    at::parallel_for(0, static_cast<std::int64_t>(tiles.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t tile = begin; tile < end; ++tile) tiles[static_cast<std::size_t>(tile)].apply(hidden);
+    });
+  };
+  for (const int threads : {1, bench.options().threads}) {
+    if (threads == 1 && bench.options().threads == 1) continue;
+    at::set_num_threads(threads);
+    bench.say(fmt::format("6: streaming head, {}, {} thread(s)", shape.name(), threads));
+    ours();
+    plain();
+    std::string check = agreed(
+        "top-32 logits", (scores.top_logits_TK - std::get<0>(at::topk(out, kTopK))).abs().max().item<double>(), 2e-4);
+    check += "; " + agreed("log-sum-exp", (scores.logsumexp_T - at::logsumexp(out, 1)).abs().max().item<double>(), 2e-5);
+    check += "; " + agreed("gathered", (scores.gathered_TG - out.gather(1, gather.to(at::kLong))).abs().max().item<double>(), 2e-4);
+    const auto medians = interleaved_medians(bench.options().rounds, {ours, plain, packed, in_tiles});
+    bench.add({.id = "6", .what = "head + top-32 + LSE + gather / fastest bare GEMM",
+               .shape = shape.name() + fmt::format(" T={}", kScoredTokens), .threads = threads, .ours = medians[0],
+               .other = *std::min_element(medians.begin() + 1, medians.end()), .target = 1.10, .check = check});
+  }
+}
+
+void bench_packed(Bench& bench) {
+  constexpr std::int64_t kIn = 1536, kOut = 8192;
+  const at::Tensor weight = at::randn({kOut, kIn}).mul_(0.05);
+  const model::PackedLinear linear(weight);
+  for (const int threads : {1, 2}) {
+    if (threads > bench.options().threads) continue;
+    at::set_num_threads(threads);
+    for (const std::int64_t rows : {256, 32, 4}) {
+      const at::Tensor input = at::randn({rows, kIn});
+      const int repeat = static_cast<int>(std::max<std::int64_t>(1, 256 / rows));
+      at::Tensor ours, plain;
+      const auto check = agreed("output", (linear.apply(input) - at::linear(input, weight)).abs().max().item<double>(), 2e-4);
+      const auto medians = interleaved_medians(
+          std::max(bench.options().rounds, 15),
+          {[&] { for (int i = 0; i < repeat; ++i) ours = linear.apply(input); },
+           [&] { for (int i = 0; i < repeat; ++i) plain = at::linear(input, weight); }});
+      const double flop = 2.0 * static_cast<double>(rows * kIn * kOut) * repeat / 1e9;
+      bench.add({.id = "6b", .what = fmt::format("prepacked ({}) / plain linear, M={}", linear.kernel_name(), rows),
+                 .shape = "1536 x 8192", .threads = threads, .ours = flop / medians[0], .other = flop / medians[1],
+                 .unit = "GF/s", .target = threads == 1 ? 1.1 : 1.2, .at_least = true, .check = check});
+    }
+  }
+}
+
+}  // namespace
+
+void bench_scoring(Bench& bench) {
+  const c10::NoGradGuard no_grad;
+  at::manual_seed(bench.options().seed);
+  if (bench.wants("5")) {
+    bench.say("5: top-32 and log-sum-exp of rows");
+    bench_rows(bench);
+  }
+  if (bench.wants("6b")) {
+    bench.say("6b: prepacked weights");
+    bench_packed(bench);
+  }
+  if (bench.wants("6")) {
+    for (const Shape& shape : kShapes) bench_streaming(bench, shape);
+  }
+  at::set_num_threads(bench.options().threads);
+}
+
+}  // namespace routeopd::app
