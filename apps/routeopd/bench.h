@@ -1,5 +1,5 @@
-// The machinery of `routeopd bench`: a ratio of two things that do the same work, checked to agree, then timed
-// interleaved in one run. Each file bench_*.cpp measures one group of ratios of docs/performance.md.
+// The machinery of `routeopd bench`: a ratio of two things that do the same work, checked to agree, then
+// timed interleaved in one run. Each file bench_*.cpp measures one group of ratios of docs/performance.md.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,11 +15,11 @@ namespace routeopd::app {
 
 // One row of the result.
 struct Ratio {
-  std::string id;       // as in docs/performance.md
-  std::string what;     // ours / the other
+  std::string id;    // as in docs/performance.md
+  std::string what;  // ours / the other
   std::string shape;
   int threads = 1;
-  double ours = 0;      // seconds, bytes or error, in `unit`
+  double ours = 0;  // seconds, bytes or error, in `unit`
   double other = 0;
   std::string unit = "s";
   double target = 0;
@@ -34,7 +34,7 @@ struct BenchOptions {
   std::vector<std::string> only;  // ids; empty: all
   std::int64_t tokens = 2048;     // of the learner heads
   int rounds = 5;
-  int threads = 0;                // 0: all cores
+  int threads = 0;  // 0: all cores
   std::uint64_t seed = 42;
 };
 

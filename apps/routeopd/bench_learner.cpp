@@ -1,6 +1,6 @@
-// Ratios 1, 1b, 3 and 4: the learner's pair and gather heads against the faster of our chunked dense head and naive
-// logits, their memory against [T, V], and the accuracy of log-odds.
-// SPDX-License-Identifier: Apache-2.0
+// Ratios 1, 1b, 3 and 4: the learner's pair and gather heads against the faster of our chunked dense head and
+// naive logits, their memory against [T, V], and the accuracy of log-odds. SPDX-License-Identifier:
+// Apache-2.0
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
@@ -28,12 +28,13 @@ constexpr float kTarget = 0.3F;
 constexpr float kKappa = 1;
 
 // `count` ids, Zipf(1.0) over the vocabulary under a random renaming of the ids, or uniform.
-std::vector<std::int32_t> draw_ids(const std::string& distribution, std::int64_t count, std::int64_t vocabulary,
-                                   std::uint64_t seed) {
+std::vector<std::int32_t> draw_ids(const std::string& distribution, std::int64_t count,
+                                   std::int64_t vocabulary, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
   if (distribution == "uniform") {
-    for (std::int32_t& id : ids) id = static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(vocabulary));
+    for (std::int32_t& id : ids)
+      id = static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(vocabulary));
     return ids;
   }
   std::vector<std::int32_t> names(static_cast<std::size_t>(vocabulary));
@@ -41,10 +42,12 @@ std::vector<std::int32_t> draw_ids(const std::string& distribution, std::int64_t
   std::shuffle(names.begin(), names.end(), random);
   std::vector<double> cumulative;
   double total = 0;
-  for (std::int64_t rank = 1; rank <= vocabulary; ++rank) cumulative.push_back(total += 1.0 / static_cast<double>(rank));
+  for (std::int64_t rank = 1; rank <= vocabulary; ++rank)
+    cumulative.push_back(total += 1.0 / static_cast<double>(rank));
   std::uniform_real_distribution<double> uniform(0, total);
   for (std::int32_t& id : ids) {
-    const auto at = std::lower_bound(cumulative.begin(), cumulative.end(), uniform(random)) - cumulative.begin();
+    const auto at =
+        std::lower_bound(cumulative.begin(), cumulative.end(), uniform(random)) - cumulative.begin();
     id = names[static_cast<std::size_t>(at)];
   }
   return ids;
@@ -58,9 +61,12 @@ struct Learner {
   model::HeadGradient gradient;
 
   Learner(const Shape& of, std::int64_t count)
-      : shape(of), tokens(count), hidden_TH(at::randn({count, of.hidden})),
+      : shape(of),
+        tokens(count),
+        hidden_TH(at::randn({count, of.hidden})),
         weight_VH(at::randn({of.vocabulary, of.hidden}).mul_(1 / std::sqrt(static_cast<double>(of.hidden)))),
-        grad_hidden_TH(at::zeros({count, of.hidden})), gradient(at::zeros({of.vocabulary, of.hidden})) {}
+        grad_hidden_TH(at::zeros({count, of.hidden})),
+        gradient(at::zeros({of.vocabulary, of.hidden})) {}
 };
 
 double pair_loss(std::span<const float> log_odds, std::span<float> grad, double scale) {
@@ -116,10 +122,12 @@ double naive_pairs(const Learner& learner, const PairIds& ids, double scale, at:
   const at::Tensor hidden = learner.hidden_TH.detach().requires_grad_(true);
   const at::Tensor weight = learner.weight_VH.detach().requires_grad_(true);
   const at::Tensor log_p = at::log_softmax(at::matmul(hidden, weight.t()), 1);
-  const at::Tensor log_odds = log_p.gather(1, ids.destination_TM.to(at::kLong)) - log_p.gather(1, ids.source_TM.to(at::kLong));
+  const at::Tensor log_odds =
+      log_p.gather(1, ids.destination_TM.to(at::kLong)) - log_p.gather(1, ids.source_TM.to(at::kLong));
   const at::Tensor residual = log_odds - static_cast<double>(kTarget);
   const at::Tensor size = residual.abs();
-  const at::Tensor loss = scale * at::where(size <= kKappa, residual * residual / 2, kKappa * (size - kKappa / 2)).sum();
+  const at::Tensor loss =
+      scale * at::where(size <= kKappa, residual * residual / 2, kKappa * (size - kKappa / 2)).sum();
   loss.backward();
   grad_hidden = hidden.grad();
   grad_weight = weight.grad();
@@ -148,43 +156,49 @@ double gather_step(Learner& learner, const GatherIds& ids, double scale) {
     return routing::union_reverse_kl(ids.log_p_teacher, logits, -18.4F, scale, grad);
   };
   learner.gradient.clear();
-  return model::gather_head_step(learner.hidden_TH, learner.weight_VH, ids.view(), loss, learner.grad_hidden_TH,
-                                 learner.gradient);
+  return model::gather_head_step(learner.hidden_TH, learner.weight_VH, ids.view(), loss,
+                                 learner.grad_hidden_TH, learner.gradient);
 }
 
 std::string check_gather(Learner& learner, const GatherIds& ids, double scale) {
   const double loss = gather_step(learner, ids, scale);
   const std::int64_t probe = std::min<std::int64_t>(learner.tokens, 64);
   const at::Tensor hidden = learner.hidden_TH.slice(0, 0, probe).to(at::kDouble).requires_grad_(true);
-  const at::Tensor index = at::from_blob(const_cast<std::int32_t*>(ids.ids.data()), {probe, kUnion}, at::kInt).to(at::kLong);
-  const at::Tensor rows = learner.weight_VH.index_select(0, index.flatten()).to(at::kDouble).view({probe, kUnion, -1});
+  const at::Tensor index =
+      at::from_blob(const_cast<std::int32_t*>(ids.ids.data()), {probe, kUnion}, at::kInt).to(at::kLong);
+  const at::Tensor rows =
+      learner.weight_VH.index_select(0, index.flatten()).to(at::kDouble).view({probe, kUnion, -1});
   const at::Tensor log_p = at::log_softmax(at::matmul(rows, hidden.unsqueeze(2)).squeeze(2), 1);
   (scale * (log_p.exp() * (log_p + std::log(static_cast<double>(kUnion)))).sum()).backward();
   if (!std::isfinite(loss)) throw UserError("bench: the gather head's loss is not finite");
-  return agreed("gradient of 64 hidden states", relative(learner.grad_hidden_TH.slice(0, 0, probe).to(at::kDouble), hidden.grad()), 1e-4);
+  return agreed("gradient of 64 hidden states",
+                relative(learner.grad_hidden_TH.slice(0, 0, probe).to(at::kDouble), hidden.grad()), 1e-4);
 }
 
 void bench_time(Bench& bench, const Shape& shape) {
   Learner learner(shape, bench.options().tokens);
   const double scale = 1 / static_cast<double>(learner.tokens);
   const std::string name = shape.name() + fmt::format(" T={}", learner.tokens);
-  const PairIds zipf("zipf", learner, bench.options().seed), uniform("uniform", learner, bench.options().seed);
+  const PairIds zipf("zipf", learner, bench.options().seed),
+      uniform("uniform", learner, bench.options().seed);
   const auto pair_step = [&](const PairIds& ids) {
     learner.gradient.clear();
-    return model::pair_head_step(learner.hidden_TH, learner.weight_VH, ids.source_TM, ids.destination_TM,
-                                 [&](std::int64_t, std::span<const float> log_odds, std::span<float> grad) {
-                                   return pair_loss(log_odds, grad, scale);
-                                 },
-                                 learner.grad_hidden_TH, learner.gradient);
+    return model::pair_head_step(
+        learner.hidden_TH, learner.weight_VH, ids.source_TM, ids.destination_TM,
+        [&](std::int64_t, std::span<const float> log_odds, std::span<float> grad) {
+          return pair_loss(log_odds, grad, scale);
+        },
+        learner.grad_hidden_TH, learner.gradient);
   };
   const model::DenseLoss dense = dense_pair_loss(zipf, scale);
-  // A dense step overwrites the head's gradient, so it needs no clearing; with one buffer for both, the clearing of
-  // what a dense step leaves is kept out of the sparse steps' times below by a buffer of their own.
+  // A dense step overwrites the head's gradient, so it needs no clearing; with one buffer for both, the
+  // clearing of what a dense step leaves is kept out of the sparse steps' times below by a buffer of their
+  // own.
   model::HeadGradient dense_gradient(at::zeros({shape.vocabulary, shape.hidden}));
   at::Tensor dense_grad_hidden = at::zeros_like(learner.grad_hidden_TH);
   const auto dense_step = [&] {
-    return model::dense_head_step(learner.hidden_TH, learner.weight_VH, shape.vocabulary, dense, dense_grad_hidden,
-                                  dense_gradient);
+    return model::dense_head_step(learner.hidden_TH, learner.weight_VH, shape.vocabulary, dense,
+                                  dense_grad_hidden, dense_gradient);
   };
 
   std::string check;
@@ -201,23 +215,30 @@ void bench_time(Bench& bench, const Shape& shape) {
     check += "; " + agreed("of the head", relative(dense_gradient.tensor(), grad_weight), 1e-3);
   }
   bench.say(fmt::format("1, 1b: timing, {}", name));
-  const GatherIds gather_zipf("zipf", learner, bench.options().seed), gather_uniform("uniform", learner, bench.options().seed);
+  const GatherIds gather_zipf("zipf", learner, bench.options().seed),
+      gather_uniform("uniform", learner, bench.options().seed);
   const std::string gather_check = check_gather(learner, gather_zipf, scale);
-  const auto medians = interleaved_medians(
-      bench.options().rounds,
-      {[&] { pair_step(zipf); }, [&] { pair_step(uniform); }, [&] { gather_step(learner, gather_zipf, scale); },
-       [&] { gather_step(learner, gather_uniform, scale); },
-       [&] {
-         at::Tensor grad_hidden, grad_weight;
-         naive_pairs(learner, zipf, scale, grad_hidden, grad_weight);
-       },
-       [&] { dense_step(); }});
+  const auto medians = interleaved_medians(bench.options().rounds,
+                                           {[&] { pair_step(zipf); }, [&] { pair_step(uniform); },
+                                            [&] { gather_step(learner, gather_zipf, scale); },
+                                            [&] { gather_step(learner, gather_uniform, scale); },
+                                            [&] {
+                                              at::Tensor grad_hidden, grad_weight;
+                                              naive_pairs(learner, zipf, scale, grad_hidden, grad_weight);
+                                            },
+                                            [&] { dense_step(); }});
   const double baseline = std::min(medians[4], medians[5]);
   const bool large = shape.vocabulary > 100000;
   const auto add = [&](const char* id, const std::string& what, double ours, double other, double target,
                        const std::string& how) {
-    bench.add({.id = id, .what = what, .shape = name, .threads = bench.options().threads, .ours = ours, .other = other,
-               .target = target, .check = how});
+    bench.add({.id = id,
+               .what = what,
+               .shape = name,
+               .threads = bench.options().threads,
+               .ours = ours,
+               .other = other,
+               .target = target,
+               .check = how});
   };
   // The targets are for the large vocabulary; a ratio of work scales with V.
   const double share = large ? 1 : 151936.0 / static_cast<double>(shape.vocabulary);
@@ -228,7 +249,8 @@ void bench_time(Bench& bench, const Shape& shape) {
   }
   if (bench.wants("1b")) {
     add("1b", "gather head, 64 ids / dense head, Zipf ids", medians[2], baseline, share / 200, gather_check);
-    add("1b", "gather head, 64 ids / dense head, uniform ids", medians[3], baseline, share / 120, gather_check);
+    add("1b", "gather head, 64 ids / dense head, uniform ids", medians[3], baseline, share / 120,
+        gather_check);
   }
 }
 
@@ -253,27 +275,43 @@ void bench_memory(Bench& bench, const Shape& shape) {
   constexpr std::int64_t kTokens = 16384;
   bench.say(fmt::format("3: memory, {}", shape.name()));
   Learner learner(shape, kTokens);
-  learner.gradient.begin_dense(shape.vocabulary);  // touch every page of the gradient, as a run has done long before
+  learner.gradient.begin_dense(
+      shape.vocabulary);  // touch every page of the gradient, as a run has done long before
   learner.gradient.clear();
   learner.grad_hidden_TH.fill_(1);
   const PairIds pairs("zipf", learner, bench.options().seed);
   const GatherIds gather("zipf", learner, bench.options().seed);
   const double scale = 1.0 / kTokens;
   const double pair_bytes = extra_peak_bytes([&] {
-    model::pair_head_step(learner.hidden_TH, learner.weight_VH, pairs.source_TM, pairs.destination_TM,
-                          [&](std::int64_t, std::span<const float> log_odds, std::span<float> grad) {
-                            return pair_loss(log_odds, grad, scale);
-                          },
-                          learner.grad_hidden_TH, learner.gradient);
+    model::pair_head_step(
+        learner.hidden_TH, learner.weight_VH, pairs.source_TM, pairs.destination_TM,
+        [&](std::int64_t, std::span<const float> log_odds, std::span<float> grad) {
+          return pair_loss(log_odds, grad, scale);
+        },
+        learner.grad_hidden_TH, learner.gradient);
   });
   const double gather_bytes = extra_peak_bytes([&] { gather_step(learner, gather, scale); });
   const double full = 4.0 * kTokens * static_cast<double>(shape.vocabulary);
   const std::string name = shape.name() + " T=16384";
   const std::string how = "peak resident set, from /proc/self/status";
-  bench.add({.id = "3", .what = "extra peak bytes of the pair loss / [T,V] fp32", .shape = name,
-             .threads = bench.options().threads, .ours = pair_bytes, .other = full, .unit = "bytes", .target = 0.01, .check = how});
-  bench.add({.id = "3", .what = "extra peak bytes of a loss on unions of 64 / [T,V] fp32", .shape = name,
-             .threads = bench.options().threads, .ours = gather_bytes, .other = full, .unit = "bytes", .target = 0.01, .check = how});
+  bench.add({.id = "3",
+             .what = "extra peak bytes of the pair loss / [T,V] fp32",
+             .shape = name,
+             .threads = bench.options().threads,
+             .ours = pair_bytes,
+             .other = full,
+             .unit = "bytes",
+             .target = 0.01,
+             .check = how});
+  bench.add({.id = "3",
+             .what = "extra peak bytes of a loss on unions of 64 / [T,V] fp32",
+             .shape = name,
+             .threads = bench.options().threads,
+             .ours = gather_bytes,
+             .other = full,
+             .unit = "bytes",
+             .target = 0.01,
+             .check = how});
 }
 
 void bench_accuracy(Bench& bench, const Shape& shape) {
@@ -290,10 +328,18 @@ void bench_accuracy(Bench& bench, const Shape& shape) {
   const at::Tensor ours = model::pair_log_odds(hidden, weight, ids.source_TM, ids.destination_TM);
   const at::Tensor logits = at::linear(hidden, weight);  // bf16 in, bf16 out
   const at::Tensor rounded = logits.gather(1, b).to(at::kDouble) - logits.gather(1, a).to(at::kDouble);
-  const auto rms = [&](const at::Tensor& value) { return (value.to(at::kDouble) - truth).pow(2).mean().sqrt().item<double>(); };
-  bench.add({.id = "4", .what = "rms error of pair log-odds / from bf16 logits", .shape = shape.name() + " T=64",
-             .threads = bench.options().threads, .ours = rms(ours), .other = rms(rounded), .unit = "log-odds",
-             .target = 1e-3, .check = "both against float64 on the same bf16 values"});
+  const auto rms = [&](const at::Tensor& value) {
+    return (value.to(at::kDouble) - truth).pow(2).mean().sqrt().item<double>();
+  };
+  bench.add({.id = "4",
+             .what = "rms error of pair log-odds / from bf16 logits",
+             .shape = shape.name() + " T=64",
+             .threads = bench.options().threads,
+             .ours = rms(ours),
+             .other = rms(rounded),
+             .unit = "log-odds",
+             .target = 1e-3,
+             .check = "both against float64 on the same bf16 values"});
 }
 
 }  // namespace

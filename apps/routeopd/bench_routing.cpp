@@ -113,9 +113,11 @@ void bench_routing(Bench& bench) {
     worst = std::max(worst, std::abs(mass - static_cast<double>(routes.mass_N[n])));
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       const std::size_t at = n * pairs.size() + i;
-      const bool same = pairs[i].source == routes.source_NM[at] && pairs[i].destination == routes.destination_NM[at];
+      const bool same =
+          pairs[i].source == routes.source_NM[at] && pairs[i].destination == routes.destination_NM[at];
       differing += same ? 0 : 1;
-      if (same) worst = std::max(worst, std::abs(pairs[i].target - static_cast<double>(routes.target_NM[at])));
+      if (same)
+        worst = std::max(worst, std::abs(pairs[i].target - static_cast<double>(routes.target_NM[at])));
     }
   }
   std::string check = agreed("largest difference of mass and target", worst, 1e-5);
@@ -133,8 +135,14 @@ void bench_routing(Bench& bench) {
        }});
   if (!(sink > 0)) throw UserError("bench: the reference routed nothing");
   const auto n = static_cast<double>(states.states);
-  bench.add({.id = "R", .what = "routing kernel / reference", .shape = "k=32 m=2", .threads = 1,
-             .ours = medians[0] / n * 1e6, .other = medians[1] / n * 1e6, .unit = "us/state", .target = 0.1,
+  bench.add({.id = "R",
+             .what = "routing kernel / reference",
+             .shape = "k=32 m=2",
+             .threads = 1,
+             .ours = medians[0] / n * 1e6,
+             .other = medians[1] / n * 1e6,
+             .unit = "us/state",
+             .target = 0.1,
              .check = check});
 }
 

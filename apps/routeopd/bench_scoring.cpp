@@ -1,6 +1,5 @@
-// Ratios 5, 6 and 6b: the row kernel against torch.topk + torch.logsumexp, the streaming head against the fastest bare
-// GEMM, and prepacked weights against plain ones.
-// SPDX-License-Identifier: Apache-2.0
+// Ratios 5, 6 and 6b: the row kernel against torch.topk + torch.logsumexp, the streaming head against the
+// fastest bare GEMM, and prepacked weights against plain ones. SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
@@ -26,7 +25,8 @@ at::Tensor row_kind(const std::string& kind, std::int64_t rows, std::int64_t col
   if (kind == "ascending") return ramp;
   if (kind == "descending") return ramp.flip(1).contiguous();
   if (kind == "equal") return at::full({rows, columns}, 1.5);
-  if (kind == "sawtooth") return at::arange(columns).remainder(1000).to(at::kFloat).mul_(0.01).expand({rows, columns}).contiguous();
+  if (kind == "sawtooth")
+    return at::arange(columns).remainder(1000).to(at::kFloat).mul_(0.01).expand({rows, columns}).contiguous();
   return at::randn({rows, columns}).mul_(2);
 }
 
@@ -40,8 +40,8 @@ void bench_rows(Bench& bench) {
       at::Tensor ids = at::empty({kRows, kTopK}, at::kInt);
       const auto ours = [&] {
         model::topk_logsumexp(logits.data_ptr<float>(), kRows, shape.vocabulary, shape.vocabulary,
-                              static_cast<std::int32_t>(kTopK), values.data_ptr<float>(), ids.data_ptr<std::int32_t>(),
-                              lse.data_ptr<float>());
+                              static_cast<std::int32_t>(kTopK), values.data_ptr<float>(),
+                              ids.data_ptr<std::int32_t>(), lse.data_ptr<float>());
       };
       at::Tensor torch_values, torch_lse;
       const auto torch = [&] {
@@ -53,9 +53,15 @@ void bench_rows(Bench& bench) {
       std::string check = agreed("top-32 values", (values - torch_values).abs().max().item<double>(), 0);
       check += "; " + agreed("log-sum-exp", (lse - torch_lse).abs().max().item<double>(), 1e-5);
       const auto medians = interleaved_medians(std::max(bench.options().rounds, 7), {ours, torch});
-      bench.add({.id = "5", .what = "top-32 + LSE / torch topk + logsumexp, " + kind, .shape = shape.name(),
-                 .threads = 1, .ours = medians[0] / kRows * 1e6, .other = medians[1] / kRows * 1e6, .unit = "us/row",
-                 .target = kind == "ascending" ? 0.10 : 0.20, .check = check});
+      bench.add({.id = "5",
+                 .what = "top-32 + LSE / torch topk + logsumexp, " + kind,
+                 .shape = shape.name(),
+                 .threads = 1,
+                 .ours = medians[0] / kRows * 1e6,
+                 .other = medians[1] / kRows * 1e6,
+                 .unit = "us/row",
+                 .target = kind == "ascending" ? 0.10 : 0.20,
+                 .check = check});
     }
   }
 }
@@ -76,9 +82,11 @@ void bench_streaming(Bench& bench, const Shape& shape) {
   const std::function<void()> plain = [&] { at::mm_out(out, hidden, weight.t()); };
   const std::function<void()> packed = [&] { whole.apply(hidden); };
   const std::function<void()> in_tiles = [&] {  // dealt to threads, as the streaming head deals them
-    at::parallel_for(0, static_cast<std::int64_t>(tiles.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t tile = begin; tile < end; ++tile) tiles[static_cast<std::size_t>(tile)].apply(hidden);
-    });
+    at::parallel_for(0, static_cast<std::int64_t>(tiles.size()), 1,
+                     [&](std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t tile = begin; tile < end; ++tile)
+                         tiles[static_cast<std::size_t>(tile)].apply(hidden);
+                     });
   };
   for (const int threads : {1, bench.options().threads}) {
     if (threads == 1 && bench.options().threads == 1) continue;
@@ -86,14 +94,24 @@ void bench_streaming(Bench& bench, const Shape& shape) {
     bench.say(fmt::format("6: streaming head, {}, {} thread(s)", shape.name(), threads));
     ours();
     plain();
-    std::string check = agreed(
-        "top-32 logits", (scores.top_logits_TK - std::get<0>(at::topk(out, kTopK))).abs().max().item<double>(), 2e-4);
-    check += "; " + agreed("log-sum-exp", (scores.logsumexp_T - at::logsumexp(out, 1)).abs().max().item<double>(), 2e-5);
-    check += "; " + agreed("gathered", (scores.gathered_TG - out.gather(1, gather.to(at::kLong))).abs().max().item<double>(), 2e-4);
+    std::string check =
+        agreed("top-32 logits",
+               (scores.top_logits_TK - std::get<0>(at::topk(out, kTopK))).abs().max().item<double>(), 2e-4);
+    check += "; " + agreed("log-sum-exp",
+                           (scores.logsumexp_T - at::logsumexp(out, 1)).abs().max().item<double>(), 2e-5);
+    check +=
+        "; " + agreed("gathered",
+                      (scores.gathered_TG - out.gather(1, gather.to(at::kLong))).abs().max().item<double>(),
+                      2e-4);
     const auto medians = interleaved_medians(bench.options().rounds, {ours, plain, packed, in_tiles});
-    bench.add({.id = "6", .what = "head + top-32 + LSE + gather / fastest bare GEMM",
-               .shape = shape.name() + fmt::format(" T={}", kScoredTokens), .threads = threads, .ours = medians[0],
-               .other = *std::min_element(medians.begin() + 1, medians.end()), .target = 1.10, .check = check});
+    bench.add({.id = "6",
+               .what = "head + top-32 + LSE + gather / fastest bare GEMM",
+               .shape = shape.name() + fmt::format(" T={}", kScoredTokens),
+               .threads = threads,
+               .ours = medians[0],
+               .other = *std::min_element(medians.begin() + 1, medians.end()),
+               .target = 1.10,
+               .check = check});
   }
 }
 
@@ -108,15 +126,28 @@ void bench_packed(Bench& bench) {
       const at::Tensor input = at::randn({rows, kIn});
       const int repeat = static_cast<int>(std::max<std::int64_t>(1, 256 / rows));
       at::Tensor ours, plain;
-      const auto check = agreed("output", (linear.apply(input) - at::linear(input, weight)).abs().max().item<double>(), 2e-4);
-      const auto medians = interleaved_medians(
-          std::max(bench.options().rounds, 15),
-          {[&] { for (int i = 0; i < repeat; ++i) ours = linear.apply(input); },
-           [&] { for (int i = 0; i < repeat; ++i) plain = at::linear(input, weight); }});
+      const auto check = agreed(
+          "output", (linear.apply(input) - at::linear(input, weight)).abs().max().item<double>(), 2e-4);
+      const auto medians =
+          interleaved_medians(std::max(bench.options().rounds, 15), {[&] {
+                                                                       for (int i = 0; i < repeat; ++i)
+                                                                         ours = linear.apply(input);
+                                                                     },
+                                                                     [&] {
+                                                                       for (int i = 0; i < repeat; ++i)
+                                                                         plain = at::linear(input, weight);
+                                                                     }});
       const double flop = 2.0 * static_cast<double>(rows * kIn * kOut) * repeat / 1e9;
-      bench.add({.id = "6b", .what = fmt::format("prepacked ({}) / plain linear, M={}", linear.kernel_name(), rows),
-                 .shape = "1536 x 8192", .threads = threads, .ours = flop / medians[0], .other = flop / medians[1],
-                 .unit = "GF/s", .target = threads == 1 ? 1.1 : 1.2, .at_least = true, .check = check});
+      bench.add({.id = "6b",
+                 .what = fmt::format("prepacked ({}) / plain linear, M={}", linear.kernel_name(), rows),
+                 .shape = "1536 x 8192",
+                 .threads = threads,
+                 .ours = flop / medians[0],
+                 .other = flop / medians[1],
+                 .unit = "GF/s",
+                 .target = threads == 1 ? 1.1 : 1.2,
+                 .at_least = true,
+                 .check = check});
     }
   }
 }

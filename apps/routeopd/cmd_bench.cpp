@@ -1,6 +1,5 @@
-// routeopd bench: our speed as ratios. Every ratio is of two things measured in turn in this run, after a check that
-// they give the same answer.
-// SPDX-License-Identifier: Apache-2.0
+// routeopd bench: our speed as ratios. Every ratio is of two things measured in turn in this run, after a
+// check that they give the same answer. SPDX-License-Identifier: Apache-2.0
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -33,19 +32,27 @@ std::string ratio_text(const Ratio& ratio) {
 
 std::string target_text(const Ratio& ratio) {
   const bool fraction = !ratio.at_least && ratio.target < 0.01;
-  return fmt::format("{} {}", ratio.at_least ? ">=" : "<=",
-                     fraction ? fmt::format("1/{:.0f}", 1 / ratio.target) : fmt::format("{:.3g}", ratio.target));
+  return fmt::format(
+      "{} {}", ratio.at_least ? ">=" : "<=",
+      fraction ? fmt::format("1/{:.0f}", 1 / ratio.target) : fmt::format("{:.3g}", ratio.target));
 }
 
 std::string table_text(const std::vector<Ratio>& ratios) {
   using report::Align;
-  report::TextTable table({{"#", Align::kLeft}, {"ours / other", Align::kLeft}, {"shape", Align::kLeft},
-                           {"threads", Align::kRight}, {"ours", Align::kRight}, {"other", Align::kRight},
-                           {"", Align::kLeft}, {"ratio", Align::kRight}, {"target", Align::kRight}, {"", Align::kLeft}});
+  report::TextTable table({{"#", Align::kLeft},
+                           {"ours / other", Align::kLeft},
+                           {"shape", Align::kLeft},
+                           {"threads", Align::kRight},
+                           {"ours", Align::kRight},
+                           {"other", Align::kRight},
+                           {"", Align::kLeft},
+                           {"ratio", Align::kRight},
+                           {"target", Align::kRight},
+                           {"", Align::kLeft}});
   for (const Ratio& ratio : ratios) {
-    table.add({ratio.id, ratio.what, ratio.shape, std::to_string(ratio.threads), fmt::format("{:.4g}", ratio.ours),
-               fmt::format("{:.4g}", ratio.other), ratio.unit, ratio_text(ratio), target_text(ratio),
-               ratio.met() ? "met" : "missed"});
+    table.add({ratio.id, ratio.what, ratio.shape, std::to_string(ratio.threads),
+               fmt::format("{:.4g}", ratio.ours), fmt::format("{:.4g}", ratio.other), ratio.unit,
+               ratio_text(ratio), target_text(ratio), ratio.met() ? "met" : "missed"});
   }
   return table.text();
 }
@@ -53,9 +60,17 @@ std::string table_text(const std::vector<Ratio>& ratios) {
 Json json_of(const Bench& bench) {
   Json rows = Json::array();
   for (const Ratio& ratio : bench.ratios()) {
-    rows.push_back({{"id", ratio.id}, {"what", ratio.what}, {"shape", ratio.shape}, {"threads", ratio.threads},
-                    {"ours", ratio.ours}, {"other", ratio.other}, {"unit", ratio.unit}, {"ratio", ratio.ratio()},
-                    {"target", ratio.target}, {"at_least", ratio.at_least}, {"met", ratio.met()},
+    rows.push_back({{"id", ratio.id},
+                    {"what", ratio.what},
+                    {"shape", ratio.shape},
+                    {"threads", ratio.threads},
+                    {"ours", ratio.ours},
+                    {"other", ratio.other},
+                    {"unit", ratio.unit},
+                    {"ratio", ratio.ratio()},
+                    {"target", ratio.target},
+                    {"at_least", ratio.at_least},
+                    {"met", ratio.met()},
                     {"check", ratio.check}});
   }
   return {{"cpu", cpu_model()},
@@ -73,12 +88,14 @@ void run_bench(BenchArguments arguments) {
   }
   if (arguments.options.threads == 0) arguments.options.threads = at::get_num_threads();
   Bench bench(arguments.options, arguments.output.quiet);
-  bench.say(fmt::format("{}, kernels for {}, {} thread(s)", cpu_model(), kernel_target(), arguments.options.threads));
+  bench.say(fmt::format("{}, kernels for {}, {} thread(s)", cpu_model(), kernel_target(),
+                        arguments.options.threads));
   bench_routing(bench);
   bench_scoring(bench);
   bench_learner_heads(bench);
 
-  if (bench.ratios().empty()) throw UserError("--only: no such ratio; the ids are R, 1, 1b, 3, 4, 5, 6 and 6b");
+  if (bench.ratios().empty())
+    throw UserError("--only: no such ratio; the ids are R, 1, 1b, 3, 4, 5, 6 and 6b");
   const Json result = json_of(bench);
   if (!arguments.out.empty()) {
     AtomicFile file(arguments.out);
@@ -93,7 +110,8 @@ void run_bench(BenchArguments arguments) {
 Bench::Bench(const BenchOptions& options, bool quiet) : options_(options), quiet_(quiet) {}
 
 bool Bench::wants(const std::string& id) const {
-  return options_.only.empty() || std::find(options_.only.begin(), options_.only.end(), id) != options_.only.end();
+  return options_.only.empty() ||
+         std::find(options_.only.begin(), options_.only.end(), id) != options_.only.end();
 }
 
 void Bench::say(const std::string& what) {
@@ -113,7 +131,8 @@ std::vector<double> interleaved_medians(int rounds, const std::vector<std::funct
   }
   std::vector<double> medians;
   for (std::vector<double>& seconds : times) {
-    std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
+    std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2),
+                     seconds.end());
     medians.push_back(seconds[seconds.size() / 2]);
   }
   return medians;
@@ -121,7 +140,8 @@ std::vector<double> interleaved_medians(int rounds, const std::vector<std::funct
 
 std::string agreed(const std::string& what, double difference, double allowed) {
   if (!(difference <= allowed)) {
-    throw UserError("bench: {} differs by {:.3g}, {:.3g} allowed: the two sides do not do the same work", what, difference, allowed);
+    throw UserError("bench: {} differs by {:.3g}, {:.3g} allowed: the two sides do not do the same work",
+                    what, difference, allowed);
   }
   return fmt::format("{} {:.2g}", what, difference);
 }
@@ -130,16 +150,20 @@ void add_bench(CLI::App& app) {
   const auto arguments = std::make_shared<BenchArguments>();
   app.add_option("--only", arguments->options.only, "Only these ratios, such as 1 or 5,6")->delimiter(',');
   app.add_option("--tokens", arguments->options.tokens, "Tokens of the learner's heads")
-      ->check(CLI::Range(1, 1 << 20))->capture_default_str();
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
   app.add_option("--rounds", arguments->options.rounds, "Times each side runs; the median counts")
-      ->check(CLI::Range(1, 1000))->capture_default_str();
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   app.add_option("--threads", arguments->options.threads, "Threads; 0: one a core")
-      ->check(CLI::Range(0, 1024))->capture_default_str();
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
   app.add_flag("--quick", arguments->quick, "256 tokens and 3 rounds: for a look, not for a claim");
   app.add_option("--out", arguments->out, "Write the result as JSON to this file, too");
   add_output_flags(app, arguments->output);
   app.footer(
-      "What each ratio means and its target: docs/performance.md. The full run takes about ten minutes and 8 GB.\n\n"
+      "What each ratio means and its target: docs/performance.md. The full run takes about ten minutes and 8 "
+      "GB.\n\n"
       "Example:\n"
       "  routeopd bench --out bench.json\n"
       "  routeopd bench --only 5,6b --rounds 9");

@@ -40,8 +40,8 @@ struct RouteSummary {
 RouteSettings settings_of(const RouteArguments& arguments) {
   RouteSettings settings;
   settings.seed = arguments.seed;
-  settings.precision = choice_of<Precision>(
-      Json(arguments.precision), {{"double", Precision::kDouble}, {"float", Precision::kFloat}});
+  settings.precision = choice_of<Precision>(Json(arguments.precision),
+                                            {{"double", Precision::kDouble}, {"float", Precision::kFloat}});
   if (!arguments.recipe.empty()) {
     try {
       settings.objective = routing::objective_from(formats::toml_section(arguments.recipe, "objective"));
@@ -70,7 +70,8 @@ void add_rows(report::TextTable& table, const RouteLine& line, const Json& answe
   const std::string mass = fmt::format("{:.4f}", answer["mass"].get<double>());
   if (!answer["routed"].get<bool>() || answer["pairs"].empty()) {
     const std::string why = answer["routed"].get<bool>() ? "exact coupling" : "not routed";
-    table.add({name, mass, "", "", why, "", "", "", "", "", fmt::format("{:.5f}", answer["loss"].get<double>())});
+    table.add(
+        {name, mass, "", "", why, "", "", "", "", "", fmt::format("{:.5f}", answer["loss"].get<double>())});
     return;
   }
   bool first = true;
@@ -82,7 +83,8 @@ void add_rows(report::TextTable& table, const RouteLine& line, const Json& answe
                first ? fmt::format("{:.3f}", answer["budget"].get<double>()) : "", text_of(a),
                probability("p_student", a) + " > " + probability("p_teacher", a), text_of(b),
                probability("p_student", b) + " < " + probability("p_teacher", b),
-               fmt::format("{:+.3f}", pair["target"].get<double>()), fmt::format("{:+.3f}", pair["delta"].get<double>()),
+               fmt::format("{:+.3f}", pair["target"].get<double>()),
+               fmt::format("{:+.3f}", pair["delta"].get<double>()),
                first ? fmt::format("{:.5f}", answer["loss"].get<double>()) : ""});
     first = false;
   }
@@ -90,9 +92,16 @@ void add_rows(report::TextTable& table, const RouteLine& line, const Json& answe
 
 report::TextTable route_table() {
   using report::Align;
-  return report::TextTable({{"state", Align::kLeft}, {"M", Align::kRight}, {"c", Align::kRight}, {"B", Align::kRight},
-                            {"from", Align::kLeft}, {"p_S, p_T", Align::kLeft}, {"to", Align::kLeft},
-                            {"p_S, p_T", Align::kLeft}, {"target", Align::kRight}, {"moved", Align::kRight},
+  return report::TextTable({{"state", Align::kLeft},
+                            {"M", Align::kRight},
+                            {"c", Align::kRight},
+                            {"B", Align::kRight},
+                            {"from", Align::kLeft},
+                            {"p_S, p_T", Align::kLeft},
+                            {"to", Align::kLeft},
+                            {"p_S, p_T", Align::kLeft},
+                            {"target", Align::kRight},
+                            {"moved", Align::kRight},
                             {"loss", Align::kRight}});
 }
 
@@ -146,8 +155,8 @@ void route(const RouteArguments& arguments) {
               << '\n';
   } else if (!arguments.output.quiet && (to_file || arguments.table)) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    std::cerr << fmt::format("{} states, {} routed, mean mass {:.4f}, mean loss {:.5f}, {:.2f} s\n", summary.states,
-                             summary.routed, summary.mass / n, summary.loss / n, seconds);
+    std::cerr << fmt::format("{} states, {} routed, mean mass {:.4f}, mean loss {:.5f}, {:.2f} s\n",
+                             summary.states, summary.routed, summary.mass / n, summary.loss / n, seconds);
   }
   if (!std::cout.flush()) throw UserError("standard output: cannot be written");
 }
@@ -156,7 +165,8 @@ void route(const RouteArguments& arguments) {
 
 void add_route(CLI::App& app) {
   const auto arguments = std::make_shared<RouteArguments>();
-  app.add_option("--in", arguments->in, "States, JSONL: student_logits, teacher_logits, …; - is standard input")
+  app.add_option("--in", arguments->in,
+                 "States, JSONL: student_logits, teacher_logits, …; - is standard input")
       ->capture_default_str();
   app.add_option("--out", arguments->out, "Routes, JSONL; - is standard output")->capture_default_str();
   app.add_option("--precision", arguments->precision, "double: the reference; float: the fast kernel")

@@ -1,6 +1,5 @@
-// What a command is: a function that declares its options on a CLI11 app and leaves a callback there. Commands throw;
-// main() prints.
-// SPDX-License-Identifier: Apache-2.0
+// What a command is: a function that declares its options on a CLI11 app and leaves a callback there.
+// Commands throw; main() prints. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <CLI/CLI.hpp>

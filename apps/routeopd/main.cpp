@@ -9,8 +9,8 @@
 #include "routeopd/base/error.h"
 #include "routeopd/base/interrupt.h"
 
-#define ROUTEOPD_COMMANDS(ENTRY)                                             \
-  ENTRY(route, "The routing operator alone, on given logits")                \
+#define ROUTEOPD_COMMANDS(ENTRY)                              \
+  ENTRY(route, "The routing operator alone, on given logits") \
   ENTRY(bench, "Our speed as ratios, both sides measured in the same run")
 
 namespace routeopd::app {
@@ -34,7 +34,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     std::string message = error.what();
     for (char& c : message) c = c == '\n' ? ' ' : c;
-    std::fprintf(stderr, "routeopd: %s; see `routeopd --help` or `routeopd COMMAND --help`\n", message.c_str());
+    std::fprintf(stderr, "routeopd: %s; see `routeopd --help` or `routeopd COMMAND --help`\n",
+                 message.c_str());
     return 2;
   } catch (const Interrupted& stop) {
     std::fprintf(stderr, "routeopd: interrupted; nothing was left half-written\n");

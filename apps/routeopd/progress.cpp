@@ -21,7 +21,10 @@ std::string clock_text(double seconds) {
 }  // namespace
 
 Progress::Progress(std::string label, std::int64_t total, bool quiet)
-    : label_(std::move(label)), total_(total), quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1),
+    : label_(std::move(label)),
+      total_(total),
+      quiet_(quiet),
+      terminal_(::isatty(STDERR_FILENO) == 1),
       next_(start_ + std::chrono::seconds(1)) {}
 
 Progress::~Progress() {

@@ -1,5 +1,5 @@
-// The answer to one line of `routeopd route`, from the double-precision reference or from the kernels of the learner.
-// SPDX-License-Identifier: Apache-2.0
+// The answer to one line of `routeopd route`, from the double-precision reference or from the kernels of the
+// learner. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -38,14 +38,19 @@ Values at_ids(const reference::Ids& ids, const Values& values) {
   return out;
 }
 
-Floats narrowed(const Values& values) { return Floats(values.begin(), values.end()); }
-Values widened(std::span<const float> values) { return Values(values.begin(), values.end()); }
+Floats narrowed(const Values& values) {
+  return Floats(values.begin(), values.end());
+}
+Values widened(std::span<const float> values) {
+  return Values(values.begin(), values.end());
+}
 
 reference::Pool pool_of(const RouteLine& line, const StateAddress& address) {
   reference::Pool pool;
   if (!line.settings.objective.needs_pool()) return pool;
-  pool.ids = reference::background_pool(reference::top_k(line.student, line.settings.objective.k),
-                                        static_cast<std::int32_t>(line.student.size()), line.settings.seed, address);
+  pool.ids =
+      reference::background_pool(reference::top_k(line.student, line.settings.objective.k),
+                                 static_cast<std::int32_t>(line.student.size()), line.settings.seed, address);
   pool.student_logits = at_ids(pool.ids, line.student);
   return pool;
 }
@@ -54,8 +59,8 @@ reference::Pool pool_of(const RouteLine& line, const StateAddress& address) {
 std::vector<reference::Pair> given_pairs(const RouteLine& line, const Transport& state) {
   std::vector<reference::Pair> pairs;
   for (const auto& [source, destination] : *line.pairs) {
-    pairs.push_back({source, destination,
-                     reference::pair_target(state, source, destination, line.settings.objective)});
+    pairs.push_back(
+        {source, destination, reference::pair_target(state, source, destination, line.settings.objective)});
   }
   return pairs;
 }
@@ -76,7 +81,8 @@ Parts parts_in_double(const RouteLine& line, const StateAddress& address) {
                              : reference::sample_pairs(parts.state, pool_of(line, address), options,
                                                        line.settings.seed, address);
   }
-  parts.pair = reference::pair_loss(parts.state, parts.pairs, line.student, line.current, options, &parts.deltas);
+  parts.pair =
+      reference::pair_loss(parts.state, parts.pairs, line.student, line.current, options, &parts.deltas);
   parts.exact = reference::exact_loss(parts.state, line.student, line.current, options);
   parts.full_rkl = reference::reverse_kl(line.teacher, line.current, options);
   parts.full_fkl = reference::forward_kl(line.teacher, line.current);
@@ -191,22 +197,24 @@ Parts parts_in_float(const RouteLine& line, const StateAddress& address) {
     parts.pairs = given_pairs(line, parts.state);
   } else if (parts.state.routed) {
     for (std::size_t i = 0; i < routes.source_NM.size(); ++i) {
-      parts.pairs.push_back({routes.source_NM[i], routes.destination_NM[i], static_cast<double>(routes.target_NM[i])});
+      parts.pairs.push_back(
+          {routes.source_NM[i], routes.destination_NM[i], static_cast<double>(routes.target_NM[i])});
     }
   }
   const Floats old = narrowed(line.student);
   const Floats current = narrowed(line.current);
-  parts.pair = reference::pair_loss(parts.state, parts.pairs, widened(old), widened(current), options, &parts.deltas);
+  parts.pair =
+      reference::pair_loss(parts.state, parts.pairs, widened(old), widened(current), options, &parts.deltas);
 
   const Floats current_on_u = narrowed(at_ids(parts.state.ids, line.current));
   Floats grad(current_on_u.size());
   const Support& support = routes.support;
   const double weight = options.weight == routing::Weight::kMass ? parts.state.mass : 1.0;
   routing::CouplingScratch scratch;
-  const double exact = routing::exact_coupling_loss(
-      {support.old_logits_L, support.p_student_L, support.p_teacher_L, support.bounded_L,
-       parts.state.routed ? weight : 0.0, options.kappa},
-      current_on_u, grad, scratch);
+  const double exact =
+      routing::exact_coupling_loss({support.old_logits_L, support.p_student_L, support.p_teacher_L,
+                                    support.bounded_L, parts.state.routed ? weight : 0.0, options.kappa},
+                                   current_on_u, grad, scratch);
   parts.exact = spread(exact, parts.state.ids, grad, current.size());
   const auto log_delta_p = static_cast<float>(std::log(options.delta_p));
   double loss = routing::union_reverse_kl(support.log_p_teacher_L, current_on_u, log_delta_p, 1, grad);
@@ -222,14 +230,16 @@ Parts parts_in_float(const RouteLine& line, const StateAddress& address) {
   loss = model::row_forward_kl(row, teacher, 1);
   parts.full_fkl = {loss, widened(row)};
   if (line.action) {
-    parts.sampled = reference::sampled_rkl(widened(old), widened(teacher), widened(current), *line.action, options);
+    parts.sampled =
+        reference::sampled_rkl(widened(old), widened(teacher), widened(current), *line.action, options);
   }
   return parts;
 }
 
 Json map_of(const reference::Ids& ids, const Values& gradient_over_vocabulary) {
   Json map = Json::object();
-  for (const std::int32_t id : ids) map[std::to_string(id)] = gradient_over_vocabulary[static_cast<std::size_t>(id)];
+  for (const std::int32_t id : ids)
+    map[std::to_string(id)] = gradient_over_vocabulary[static_cast<std::size_t>(id)];
   return map;
 }
 
@@ -239,7 +249,9 @@ Json map_on_union(const reference::Ids& ids, const Values& gradient) {
   return map;
 }
 
-Json dense(const LossAndGradient& objective) { return {{"loss", objective.loss}, {"grad", objective.gradient}}; }
+Json dense(const LossAndGradient& objective) {
+  return {{"loss", objective.loss}, {"grad", objective.gradient}};
+}
 
 // The ids on which the pair loss pulls.
 reference::Ids pulled_ids(const Parts& parts, const RouteLine& line) {
@@ -263,13 +275,13 @@ Json route_answer(const RouteLine& line, std::uint32_t index) {
   const ObjectiveOptions& options = line.settings.objective;
   const StateAddress address{.position = index};
   const Parts parts = line.settings.precision == Precision::kDouble ? parts_in_double(line, address)
-                                                                     : parts_in_float(line, address);
+                                                                    : parts_in_float(line, address);
   const Transport& state = parts.state;
   const bool routed = state.routed && (options.pairs == routing::Pairs::kExact || !parts.pairs.empty());
 
-  Json out = {{"ids", state.ids},         {"p_student", state.p_student}, {"p_teacher", state.p_teacher},
-              {"excess", state.excess},   {"deficit", state.deficit},     {"mass", state.mass},
-              {"routed", routed},         {"potential", state.potential}, {"n_deficit", state.n_deficit}};
+  Json out = {{"ids", state.ids},       {"p_student", state.p_student}, {"p_teacher", state.p_teacher},
+              {"excess", state.excess}, {"deficit", state.deficit},     {"mass", state.mass},
+              {"routed", routed},       {"potential", state.potential}, {"n_deficit", state.n_deficit}};
   if (!state.q_minus.empty()) {
     out.update({{"q_minus", state.q_minus},
                 {"q_plus", state.q_plus},
@@ -301,10 +313,13 @@ Json route_answer(const RouteLine& line, std::uint32_t index) {
   if (parts.sampled) out["sampled_rkl"] = dense(*parts.sampled);
   out["full_rkl"] = dense(parts.full_rkl);
   out["full_fkl"] = dense(parts.full_fkl);
-  out["union_rkl"] = {{"loss", parts.union_rkl.loss}, {"grad", map_on_union(state.ids, parts.union_rkl.gradient)}};
-  out["union_fkl"] = {{"loss", parts.union_fkl.loss}, {"grad", map_on_union(state.ids, parts.union_fkl.gradient)}};
+  out["union_rkl"] = {{"loss", parts.union_rkl.loss},
+                      {"grad", map_on_union(state.ids, parts.union_rkl.gradient)}};
+  out["union_fkl"] = {{"loss", parts.union_fkl.loss},
+                      {"grad", map_on_union(state.ids, parts.union_fkl.gradient)}};
   if (line.has_current) {
-    if (const auto fidelity = reference::fidelity(state, line.student, line.current)) out["fidelity"] = *fidelity;
+    if (const auto fidelity = reference::fidelity(state, line.student, line.current))
+      out["fidelity"] = *fidelity;
     out["leakage"] = reference::leakage(line.teacher, line.student, line.current, options.delta_diag);
   }
   return out;

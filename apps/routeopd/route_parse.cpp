@@ -13,8 +13,10 @@ constexpr std::size_t kVocabularyLimit = 1 << 22;
 
 std::vector<double> logits_of(const Json& line, const std::string& key) {
   const Json& values = line[key];
-  if (!values.is_array() || values.empty()) throw UserError("{}: expected a list of numbers, got {}", key, values.type_name());
-  if (values.size() > kVocabularyLimit) throw UserError("{}: {} values are more than {}", key, values.size(), kVocabularyLimit);
+  if (!values.is_array() || values.empty())
+    throw UserError("{}: expected a list of numbers, got {}", key, values.type_name());
+  if (values.size() > kVocabularyLimit)
+    throw UserError("{}: {} values are more than {}", key, values.size(), kVocabularyLimit);
   std::vector<double> logits;
   logits.reserve(values.size());
   for (const Json& value : values) {
@@ -23,7 +25,8 @@ std::vector<double> logits_of(const Json& line, const std::string& key) {
     } else if (value.is_number() && std::isfinite(value.get<double>())) {
       logits.push_back(value.get<double>());
     } else {
-      throw UserError("{}[{}]: expected a finite number or \"-inf\", got {}", key, logits.size(), value.dump());
+      throw UserError("{}[{}]: expected a finite number or \"-inf\", got {}", key, logits.size(),
+                      value.dump());
     }
   }
   if (*std::max_element(logits.begin(), logits.end()) == -kInfinity) {
@@ -34,7 +37,8 @@ std::vector<double> logits_of(const Json& line, const std::string& key) {
 
 std::int32_t id_of(const Json& value, const std::string& what, std::size_t vocabulary) {
   try {
-    return static_cast<std::int32_t>(number_in(value, {.low = 0, .high = static_cast<double>(vocabulary - 1)}, true));
+    return static_cast<std::int32_t>(
+        number_in(value, {.low = 0, .high = static_cast<double>(vocabulary - 1)}, true));
   } catch (const UserError& error) {
     throw UserError("{}: {} (an id of the vocabulary)", what, error.what());
   }
@@ -58,8 +62,8 @@ void read_settings(const Json& options, RouteSettings& settings) {
 }
 
 void check_keys(const Json& line) {
-  static const std::vector<std::string> known = {"student_logits", "teacher_logits", "current_logits", "pairs",
-                                                 "action",         "options",        "name",           "tokens"};
+  static const std::vector<std::string> known = {
+      "student_logits", "teacher_logits", "current_logits", "pairs", "action", "options", "name", "tokens"};
   for (const auto& [key, value] : line.items()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       throw UserError("unknown field {}; did you mean {}?", key, nearest_name(key, known));
@@ -84,7 +88,8 @@ RouteLine parse_route_line(const Json& line, const RouteSettings& base) {
   const std::size_t vocabulary = state.student.size();
   for (const auto& [key, size] : {std::pair("teacher_logits", state.teacher.size()),
                                   std::pair("current_logits", state.current.size())}) {
-    if (size != vocabulary) throw UserError("{}: expected {} values as in student_logits, got {}", key, vocabulary, size);
+    if (size != vocabulary)
+      throw UserError("{}: expected {} values as in student_logits, got {}", key, vocabulary, size);
   }
   for (std::size_t v = 0; v < vocabulary; ++v) {
     if ((state.student[v] == -kInfinity) != (state.current[v] == -kInfinity)) {
@@ -94,9 +99,11 @@ RouteLine parse_route_line(const Json& line, const RouteSettings& base) {
 
   if (line.contains("pairs")) {
     state.pairs.emplace();
-    if (!line["pairs"].is_array()) throw UserError("pairs: expected a list of [source, destination], got {}", line["pairs"].type_name());
+    if (!line["pairs"].is_array())
+      throw UserError("pairs: expected a list of [source, destination], got {}", line["pairs"].type_name());
     for (const Json& pair : line["pairs"]) {
-      if (!pair.is_array() || pair.size() != 2) throw UserError("pairs: expected [source, destination], got {}", pair.dump());
+      if (!pair.is_array() || pair.size() != 2)
+        throw UserError("pairs: expected [source, destination], got {}", pair.dump());
       state.pairs->push_back({id_of(pair[0], "pairs", vocabulary), id_of(pair[1], "pairs", vocabulary)});
       if (pair[0] == pair[1]) throw UserError("pairs: source and destination are both {}", pair[0].dump());
     }
@@ -119,7 +126,8 @@ RouteLine parse_route_line(const Json& line, const RouteSettings& base) {
       throw UserError("tokens: expected a list of texts");
     }
     if (state.tokens.size() != vocabulary) {
-      throw UserError("tokens: expected {} texts as in student_logits, got {}", vocabulary, state.tokens.size());
+      throw UserError("tokens: expected {} texts as in student_logits, got {}", vocabulary,
+                      state.tokens.size());
     }
   }
   return state;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <unistd.h>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -9,7 +10,6 @@
 #include <set>
 #include <sstream>
 #include <thread>
-#include <unistd.h>
 
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
@@ -99,7 +99,10 @@ TEST(ParallelRanges, ShortWorkStaysOnOneThread) {
 }
 
 TEST(ParallelRanges, AnExceptionReachesTheCaller) {
-  EXPECT_THROW(parallel_ranges(10, 1, 4, [](std::int64_t begin, std::int64_t) { if (begin > 0) throw UserError("no"); }),
+  EXPECT_THROW(parallel_ranges(10, 1, 4,
+                               [](std::int64_t begin, std::int64_t) {
+                                 if (begin > 0) throw UserError("no");
+                               }),
                UserError);
 }
 

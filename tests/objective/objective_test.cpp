@@ -1,6 +1,5 @@
-// Every arm through the one interface: loss and gradients against float64 autograd of the plain formula on full
-// logits, on both backends; and what must not change a result.
-// SPDX-License-Identifier: Apache-2.0
+// Every arm through the one interface: loss and gradients against float64 autograd of the plain formula on
+// full logits, on both backends; and what must not change a result. SPDX-License-Identifier: Apache-2.0
 #include "routeopd/objective/objective.h"
 
 #include <ATen/Parallel.h>
@@ -24,14 +23,17 @@ using routing::testing::OwnedBatch;
 
 constexpr std::int64_t kTokens = 23;
 constexpr std::int64_t kHidden = 12;
-constexpr std::int64_t kReal = 50;    // ids
-constexpr std::int64_t kRows = 57;    // with padding
+constexpr std::int64_t kReal = 50;  // ids
+constexpr std::int64_t kRows = 57;  // with padding
 constexpr std::int64_t kTeacherHidden = 9;
 constexpr std::int64_t kTeacherRows = 64;
 
-at::Tensor random_tensor(at::IntArrayRef sizes, double scale) { return at::randn(sizes, at::kFloat) * scale; }
+at::Tensor random_tensor(at::IntArrayRef sizes, double scale) {
+  return at::randn(sizes, at::kFloat) * scale;
+}
 
-// A learner some way from the behaviour student, with everything that any arm reads. Some states are not valid.
+// A learner some way from the behaviour student, with everything that any arm reads. Some states are not
+// valid.
 struct World {
   at::Tensor hidden_TH, weight_VH, old_hidden_TH, old_weight_VH, teacher_hidden_TG, teacher_weight_UG;
   at::Tensor old_TR, teacher_TR;  // logits, float64 of float32 values
@@ -100,7 +102,8 @@ at::Tensor huber(const at::Tensor& residual, double kappa) {
   return at::where(size <= kappa, residual * residual / 2, kappa * (size - kappa / 2));
 }
 
-// The plain formula of the arm, in float64, as a function of full current logits: what autograd differentiates.
+// The plain formula of the arm, in float64, as a function of full current logits: what autograd
+// differentiates.
 at::Tensor naive_loss(const World& world, const ObjectiveOptions& options, const at::Tensor& logits_TR) {
   const at::Tensor log_p = at::log_softmax(logits_TR, 1);
   const at::Tensor log_teacher = at::log_softmax(world.teacher_TR, 1);
@@ -115,7 +118,8 @@ at::Tensor naive_loss(const World& world, const ObjectiveOptions& options, const
       total = total + (log_teacher[t].exp() * (log_teacher[t] - log_p[t])).sum();
     } else if (options.loss == Loss::kSampledRkl) {
       const double old = world.old_logprob_T[n];
-      const double teacher = std::isfinite(world.teacher_logprob_T[n]) ? world.teacher_logprob_T[n] : std::log(options.delta_p);
+      const double teacher =
+          std::isfinite(world.teacher_logprob_T[n]) ? world.teacher_logprob_T[n] : std::log(options.delta_p);
       const double advantage = teacher - old;
       const at::Tensor ratio = (log_p[t][world.action_T[n]] - old).exp();
       at::Tensor gain = ratio * advantage;
@@ -123,10 +127,12 @@ at::Tensor naive_loss(const World& world, const ObjectiveOptions& options, const
         gain = at::minimum(gain, ratio.clamp(1 - options.ratio_clip, 1 + options.ratio_clip) * advantage);
       }
       total = total - gain;
-    } else if (options.loss == Loss::kUnionRkl || options.loss == Loss::kUnionFkl || options.pairs == routing::Pairs::kExact) {
+    } else if (options.loss == Loss::kUnionRkl || options.loss == Loss::kUnionFkl ||
+               options.pairs == routing::Pairs::kExact) {
       const auto begin = routes.support.offsets_N1[n], end = routes.support.offsets_N1[n + 1];
       at::Tensor ids = at::empty({end - begin}, at::kLong);
-      for (std::int64_t i = begin; i < end; ++i) ids[i - begin] = routes.support.ids_L[static_cast<std::size_t>(i)];
+      for (std::int64_t i = begin; i < end; ++i)
+        ids[i - begin] = routes.support.ids_L[static_cast<std::size_t>(i)];
       const at::Tensor z = logits_TR[t].index_select(0, ids);
       const at::Tensor z_old = world.old_TR[t].index_select(0, ids);
       const at::Tensor p_teacher = at::softmax(world.teacher_TR[t].index_select(0, ids), 0);
@@ -137,21 +143,28 @@ at::Tensor naive_loss(const World& world, const ObjectiveOptions& options, const
       } else if (options.loss == Loss::kUnionFkl) {
         total = total + (p_teacher * (p_teacher.log() - log_q)).sum();
       } else if (routes.routed_N[n]) {
-        const at::Tensor excess = (p_student - p_teacher).clamp_min(0), deficit = (p_teacher - p_student).clamp_min(0);
+        const at::Tensor excess = (p_student - p_teacher).clamp_min(0),
+                         deficit = (p_teacher - p_student).clamp_min(0);
         const at::Tensor g = p_teacher.log() - p_student.log();
         const double budget = routes.budget_N[n];
         const at::Tensor u = z - z_old - budget / 2 * at::tanh(2 * g / budget);
         const at::Tensor residual_ba = u.unsqueeze(1) - u.unsqueeze(0);
-        const at::Tensor coupling = (deficit / deficit.sum()).unsqueeze(1) * (excess / excess.sum()).unsqueeze(0);
-        total = total + static_cast<double>(routes.weight_N[n]) * (coupling * huber(residual_ba, options.kappa)).sum();
+        const at::Tensor coupling =
+            (deficit / deficit.sum()).unsqueeze(1) * (excess / excess.sum()).unsqueeze(0);
+        total = total + static_cast<double>(routes.weight_N[n]) *
+                            (coupling * huber(residual_ba, options.kappa)).sum();
       }
     } else if (routes.routed_N[n]) {
       for (std::int64_t i = 0; i < routes.pairs; ++i) {
         const auto at = static_cast<std::size_t>(t * routes.pairs + i);
         const at::Tensor a = log_p[t][routes.source_NM[at]], b = log_p[t][routes.destination_NM[at]];
-        const at::Tensor value = options.side == routing::Side::kPair ? b - a : options.side == routing::Side::kSource ? a : b;
-        const at::Tensor residual = value - static_cast<double>(routes.old_NM[at]) - static_cast<double>(routes.target_NM[at]);
-        total = total + static_cast<double>(routes.weight_N[n]) / static_cast<double>(routes.pairs) * huber(residual, options.kappa);
+        const at::Tensor value = options.side == routing::Side::kPair     ? b - a
+                                 : options.side == routing::Side::kSource ? a
+                                                                          : b;
+        const at::Tensor residual =
+            value - static_cast<double>(routes.old_NM[at]) - static_cast<double>(routes.target_NM[at]);
+        total = total + static_cast<double>(routes.weight_N[n]) / static_cast<double>(routes.pairs) *
+                            huber(residual, options.kappa);
       }
     }
   }
@@ -164,7 +177,8 @@ struct Result {
   ObjectiveResult statistics;
 };
 
-Result run(const World& world, const ObjectiveOptions& options, Backend backend, const std::vector<std::int64_t>& cuts) {
+Result run(const World& world, const ObjectiveOptions& options, Backend backend,
+           const std::vector<std::int64_t>& cuts) {
   HeadGradient gradient(at::zeros({kRows, kHidden}, at::kFloat));
   at::Tensor grad_hidden = at::full({kTokens, kHidden}, 99, at::kFloat);
   const auto objective = make_objective(options, backend);
@@ -205,7 +219,8 @@ class EveryArm : public ::testing::TestWithParam<Json> {};
 
 TEST_P(EveryArm, LossAndGradientsEqualAutogradOfThePlainFormula) {
   const ObjectiveOptions options = options_of(GetParam());
-  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {  // bf16: the formula sees the rounded values too
+  for (const at::ScalarType dtype :
+       {at::kFloat, at::kBFloat16}) {  // bf16: the formula sees the rounded values too
     const World world(options, dtype);
     at::Tensor hidden = world.hidden_TH.to(at::kDouble).clone().requires_grad_(true);
     at::Tensor weight = world.weight_VH.to(at::kDouble).clone().requires_grad_(true);
@@ -218,7 +233,8 @@ TEST_P(EveryArm, LossAndGradientsEqualAutogradOfThePlainFormula) {
       EXPECT_NEAR(result.loss, expected.item<double>(), 2e-6 * (1 + std::abs(expected.item<double>())));
       EXPECT_LT(relative(result.grad_hidden, hidden.grad()), 2e-5);
       EXPECT_LT(relative(result.grad_weight, weight.grad()), 2e-5);
-      EXPECT_EQ(result.grad_weight.slice(0, kReal, kRows).abs().max().item<double>(), 0) << "padded rows moved";
+      EXPECT_EQ(result.grad_weight.slice(0, kReal, kRows).abs().max().item<double>(), 0)
+          << "padded rows moved";
       EXPECT_EQ(result.grad_hidden[3].abs().max().item<double>(), 0) << "an invalid state pulled";
     }
   }
@@ -264,7 +280,8 @@ TEST_P(EveryArm, RepeatsToTheBit) {
 
 std::string case_name(const ::testing::TestParamInfo<Json>& info) {
   std::string name;
-  for (const auto& [key, value] : info.param.items()) name += (name.empty() ? "" : "_") + key + "_" + shown(value);
+  for (const auto& [key, value] : info.param.items())
+    name += (name.empty() ? "" : "_") + key + "_" + shown(value);
   for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return name;
 }

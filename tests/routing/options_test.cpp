@@ -20,8 +20,9 @@ TEST(Options, NamesAreUniqueAndEveryDefaultReadsBack) {
     set_field(read, objective_fields(), field.name, field.get(defaults));
     EXPECT_EQ(field.get(read), field.get(defaults)) << field.name;
   }
-  for (const char* promised : {"arm", "k", "m", "pairs", "budget", "destination", "side", "weight", "target", "rank_window",
-                               "b_min", "b_max", "kappa", "ratio_clip", "delta_p", "delta_m", "delta_diag", "delta_target"}) {
+  for (const char* promised :
+       {"arm", "k", "m", "pairs", "budget", "destination", "side", "weight", "target", "rank_window", "b_min",
+        "b_max", "kappa", "ratio_clip", "delta_p", "delta_m", "delta_diag", "delta_target"}) {
     EXPECT_TRUE(names.contains(promised)) << promised;
   }
 }

@@ -1,6 +1,5 @@
-// The paper's four propositions, its counterexample and the limits that docs/method.md states, as properties of the
-// reference on thousands of random states.
-// SPDX-License-Identifier: Apache-2.0
+// The paper's four propositions, its counterexample and the limits that docs/method.md states, as properties
+// of the reference on thousands of random states. SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,7 +33,9 @@ void for_random_states(unsigned seed, const Check& check) {
   }
 }
 
-double sum(const Values& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+double sum(const Values& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
 
 TEST(Propositions, SampledRklPushesEveryOtherTokenUp) {  // proposition 1
   int negative = 0;
@@ -43,7 +44,8 @@ TEST(Propositions, SampledRklPushesEveryOtherTokenUp) {  // proposition 1
     const auto a = static_cast<std::size_t>(action);
     const Values pi = reference::softmax(state.student);
     const double advantage = std::log(reference::softmax(state.teacher)[a]) - std::log(pi[a]);
-    const LossAndGradient loss = reference::sampled_rkl(state.student, state.teacher, state.student, action, {});
+    const LossAndGradient loss =
+        reference::sampled_rkl(state.student, state.teacher, state.student, action, {});
     EXPECT_NEAR(sum(loss.gradient), 0, 1e-12 * (1 + std::abs(advantage)));
     if (advantage >= 0) return;
     ++negative;
@@ -60,7 +62,8 @@ TEST(Propositions, CouplingHasTheMarginalsAndTheMostEntropy) {  // proposition 2
   for_random_states(2, [&](const FullState& full, std::mt19937& random) {
     const Transport state = testing::transport_of(full, {.k = 8});
     double distance = 0;
-    for (std::size_t i = 0; i < state.ids.size(); ++i) distance += std::abs(state.p_student[i] - state.p_teacher[i]) / 2;
+    for (std::size_t i = 0; i < state.ids.size(); ++i)
+      distance += std::abs(state.p_student[i] - state.p_teacher[i]) / 2;
     EXPECT_NEAR(state.mass, distance, 1e-14);
     EXPECT_NEAR(sum(state.excess), sum(state.deficit), 1e-14);
     if (!state.routed) return;
@@ -72,7 +75,8 @@ TEST(Propositions, CouplingHasTheMarginalsAndTheMostEntropy) {  // proposition 2
     for (std::size_t a = 0; a < n; ++a) {
       for (std::size_t b = 0; b < n; ++b) coupling[a][b] = state.q_minus[a] * state.q_plus[b];
       EXPECT_NEAR(state.mass * sum(coupling[a]), state.excess[a], 1e-14);
-      EXPECT_TRUE(state.q_minus[a] == 0 || state.q_plus[a] == 0) << "a token is a source or a destination, not both";
+      EXPECT_TRUE(state.q_minus[a] == 0 || state.q_plus[a] == 0)
+          << "a token is a source or a destination, not both";
     }
     const auto entropy = [&] {
       double total = 0;
@@ -113,7 +117,8 @@ TEST(Propositions, SampledEstimatorConvergesToTheExactCoupling) {  // propositio
     Values gradient(full.student.size(), 0.0);
     for (std::uint32_t draw = 0; draw < kDraws; ++draw) {
       const auto pairs = reference::sample_pairs(state, {}, options, 11, {.position = draw});
-      const LossAndGradient sampled = reference::pair_loss(state, pairs, full.student, moved.student, options);
+      const LossAndGradient sampled =
+          reference::pair_loss(state, pairs, full.student, moved.student, options);
       mean += sampled.loss / kDraws;
       squares += sampled.loss * sampled.loss / kDraws;
       for (std::size_t v = 0; v < gradient.size(); ++v) gradient[v] += sampled.gradient[v] / kDraws;
@@ -121,8 +126,10 @@ TEST(Propositions, SampledEstimatorConvergesToTheExactCoupling) {  // propositio
     const double error = std::sqrt((squares - mean * mean) / kDraws);
     EXPECT_NEAR(mean, exact.loss, 4.5 * error);
     EXPECT_GT(error, 0);
-    for (std::size_t v = 0; v < gradient.size(); ++v) {  // |slope| <= kappa, so the standard error is at most this
-      EXPECT_NEAR(gradient[v], exact.gradient[v], 4.5 * state.mass * options.kappa / std::sqrt(double{kDraws}));
+    for (std::size_t v = 0; v < gradient.size();
+         ++v) {  // |slope| <= kappa, so the standard error is at most this
+      EXPECT_NEAR(gradient[v], exact.gradient[v],
+                  4.5 * state.mass * options.kappa / std::sqrt(double{kDraws}));
     }
   }
 }
@@ -137,13 +144,16 @@ TEST(Propositions, ARouteMovesTwoLogitsAndNoOther) {  // proposition 3
     const auto b = static_cast<std::size_t>(pairs[0].destination);
     const LossAndGradient loss = reference::pair_loss(state, pairs, full.student, full.student, options);
     for (std::size_t v = 0; v < full.student.size(); ++v) {
-      if (v != a && v != b) { EXPECT_EQ(loss.gradient[v], 0); }
+      if (v != a && v != b) {
+        EXPECT_EQ(loss.gradient[v], 0);
+      }
     }
     // At the old student Delta = 0: the gradient is -M min(D, kappa) (e_b - e_a).
     EXPECT_NEAR(loss.gradient[b], -state.mass * std::min(pairs[0].target, options.kappa), 1e-15);
     EXPECT_EQ(loss.gradient[a], -loss.gradient[b]);
 
-    // eq. unrelated-probability-change: a small step eta (e_b - e_a) moves pi(v) by -eta pi(v) (pi(b) - pi(a)).
+    // eq. unrelated-probability-change: a small step eta (e_b - e_a) moves pi(v) by -eta pi(v) (pi(b) -
+    // pi(a)).
     const double eta = 1e-6;
     Values stepped = full.student;
     stepped[b] += eta;
@@ -152,7 +162,8 @@ TEST(Propositions, ARouteMovesTwoLogitsAndNoOther) {  // proposition 3
     const Values after = reference::softmax(stepped);
     for (std::size_t v = 0; v < before.size(); ++v) {
       if (v == a || v == b) continue;
-      EXPECT_NEAR((after[v] - before[v]) / eta, -before[v] * (before[b] - before[a]), 1e-5 * before[v] + 1e-10);
+      EXPECT_NEAR((after[v] - before[v]) / eta, -before[v] * (before[b] - before[a]),
+                  1e-5 * before[v] + 1e-10);
     }
   });
 }
@@ -163,7 +174,8 @@ TEST(Propositions, TargetsAreBoundedPositiveAndJointlyRealizable) {  // proposit
     const Transport state = testing::transport_of(full, options);
     if (!state.routed) return;
     Values shifted = full.student;  // z + phi(g) on U realizes every pair target at once
-    for (std::size_t i = 0; i < state.ids.size(); ++i) shifted[static_cast<std::size_t>(state.ids[i])] += state.bounded[i];
+    for (std::size_t i = 0; i < state.ids.size(); ++i)
+      shifted[static_cast<std::size_t>(state.ids[i])] += state.bounded[i];
     for (std::size_t a = 0; a < state.ids.size(); ++a) {
       for (std::size_t b = 0; b < state.ids.size(); ++b) {
         if (state.q_minus[a] == 0 || state.q_plus[b] == 0) continue;
@@ -171,10 +183,13 @@ TEST(Propositions, TargetsAreBoundedPositiveAndJointlyRealizable) {  // proposit
         EXPECT_GE(target, 0);
         EXPECT_LE(target, state.budget);
         const bool above_floor = state.p_student[a] > options.delta_p || state.p_teacher[b] > options.delta_p;
-        if (above_floor) { EXPECT_GT(target, 0); }
+        if (above_floor) {
+          EXPECT_GT(target, 0);
+        }
         const Pair pair{state.ids[a], state.ids[b], target};
         Values delta;
-        const LossAndGradient loss = reference::pair_loss(state, {&pair, 1}, full.student, shifted, options, &delta);
+        const LossAndGradient loss =
+            reference::pair_loss(state, {&pair, 1}, full.student, shifted, options, &delta);
         EXPECT_NEAR(delta[0], target, 1e-13);
         EXPECT_NEAR(loss.loss, 0, 1e-26);
       }
@@ -195,7 +210,9 @@ TEST(Propositions, IndependentClippingBreaksTheFourCycle) {  // the worked count
   state.budget = budget;
   for (const double g : state.potential) state.bounded.push_back(reference::bounded_potential(g, budget));
   const auto violation = [&](const ObjectiveOptions& options) {
-    const auto target = [&](std::int32_t a, std::int32_t b) { return reference::pair_target(state, a, b, options); };
+    const auto target = [&](std::int32_t a, std::int32_t b) {
+      return reference::pair_target(state, a, b, options);
+    };
     return target(0, 2) + target(1, 3) - target(0, 3) - target(1, 2);
   };
   ObjectiveOptions independent;
@@ -230,7 +247,8 @@ TEST(Limits, FirstUpdateOfTheExactCoupling) {  // e(a) (mean+ phi - phi(a)) and 
 }
 
 TEST(Limits, WhereEveryPotentialSaturatesTheGradientIsForwardKlTimesTheBudget) {
-  // As |g| / B grows on every token, the gradient tends to B (p_S - p_T): the gap shrinks like 1 - tanh(2 |g| / B).
+  // As |g| / B grows on every token, the gradient tends to B (p_S - p_T): the gap shrinks like 1 - tanh(2 |g|
+  // / B).
   std::mt19937 random(7);
   for (int trial = 0; trial < 500; ++trial) {
     FullState full = testing::random_state(random, 4 + static_cast<int>(random() % 20), 0.2, 0);

@@ -1,6 +1,5 @@
-// Random states for the tests of routing: full logits of both models, and the same states as the batch the kernel
-// takes.
-// SPDX-License-Identifier: Apache-2.0
+// Random states for the tests of routing: full logits of both models, and the same states as the batch the
+// kernel takes. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cmath>
@@ -23,8 +22,10 @@ struct FullState {
   Values student, teacher;  // over the vocabulary; exact in float
 };
 
-// Logits as language models have them: a few large ones over a wide tail; the teacher is the student, disturbed.
-inline FullState random_state(std::mt19937& random, int vocabulary, double scale = 2, double disturbance = 1) {
+// Logits as language models have them: a few large ones over a wide tail; the teacher is the student,
+// disturbed.
+inline FullState random_state(std::mt19937& random, int vocabulary, double scale = 2,
+                              double disturbance = 1) {
   std::normal_distribution<float> normal;
   FullState state;
   for (int v = 0; v < vocabulary; ++v) {
@@ -55,7 +56,9 @@ class OwnedBatch {
     const std::int32_t columns = std::min(options.k, vocabulary);
     for (std::size_t n = 0; n < states.size(); ++n) {
       const auto& [student, teacher] = states[n];
-      address.push_back({.step = 3, .prompt = static_cast<std::uint32_t>(n % 5), .response = 1,
+      address.push_back({.step = 3,
+                         .prompt = static_cast<std::uint32_t>(n % 5),
+                         .response = 1,
                          .position = static_cast<std::uint32_t>(n)});
       student_lse.push_back(static_cast<float>(reference::log_sum_exp(student)));
       teacher_lse.push_back(static_cast<float>(reference::log_sum_exp(teacher)));

@@ -1,5 +1,5 @@
-// The fast kernel against the reference: every setting, every instruction set of this machine, any number of threads.
-// SPDX-License-Identifier: Apache-2.0
+// The fast kernel against the reference: every setting, every instruction set of this machine, any number of
+// threads. SPDX-License-Identifier: Apache-2.0
 #include "routeopd/routing/route_states.h"
 
 #include <gtest/gtest.h>
@@ -21,8 +21,8 @@ using testing::Values;
 
 constexpr std::uint64_t kSeed = 0x1234567890;
 
-// Single precision: a probability is good to a few units of 2^-24; a potential is a difference of logits of size up to
-// `largest`; the bounded potential has slope at most one.
+// Single precision: a probability is good to a few units of 2^-24; a potential is a difference of logits of
+// size up to `largest`; the bounded potential has slope at most one.
 double logit_tolerance(const FullState& state) {
   double largest = 1;
   for (const Values& logits : {state.student, state.teacher}) {
@@ -67,7 +67,8 @@ void expect_same_state(const OwnedBatch& batch, const Routes& routes, const Full
     EXPECT_NEAR(routes.target_NM[at], pairs[i].target, logit);
     const double a = full.student[static_cast<std::size_t>(pairs[i].source)];
     const double b = full.student[static_cast<std::size_t>(pairs[i].destination)];
-    const double old = options.side == Side::kPair ? b - a : (options.side == Side::kSource ? a : b) - student_lse;
+    const double old =
+        options.side == Side::kPair ? b - a : (options.side == Side::kSource ? a : b) - student_lse;
     EXPECT_NEAR(routes.old_NM[at], old, logit);
   }
 }
@@ -76,7 +77,8 @@ void compare(const ObjectiveOptions& options, int vocabulary, int states, double
              unsigned seed) {
   std::mt19937 random(seed);
   std::vector<FullState> full;
-  for (int n = 0; n < states; ++n) full.push_back(testing::random_state(random, vocabulary, scale, disturbance));
+  for (int n = 0; n < states; ++n)
+    full.push_back(testing::random_state(random, vocabulary, scale, disturbance));
   const OwnedBatch batch(full, options, kSeed);
   const Routes routes = route_states(batch.view, options, kSeed, 1);
   Tally tally;
@@ -187,7 +189,8 @@ TEST(RouteStates, StatisticsEqualTheirDefinitions) {
     EXPECT_NEAR(routes.coverage_N[n], covered, 1e-5);
     EXPECT_NEAR(routes.saturated_N[n], saturated / static_cast<double>(state.ids.size()), 1e-6);
     const auto mass = [&](const Values& logits) {
-      return std::exp(reference::log_sum_exp(testing::at_ids(state.ids, logits)) - reference::log_sum_exp(logits));
+      return std::exp(reference::log_sum_exp(testing::at_ids(state.ids, logits)) -
+                      reference::log_sum_exp(logits));
     };
     EXPECT_NEAR(routes.student_mass_N[n], mass(full[n].student), 2e-6);
     EXPECT_NEAR(routes.teacher_mass_N[n], mass(full[n].teacher), 2e-6);
@@ -215,7 +218,9 @@ class Damaged : public ::testing::Test {
   static constexpr float kInf = std::numeric_limits<float>::infinity();
 };
 
-TEST_F(Damaged, IsValidBefore) { EXPECT_EQ(judged(), Validity::kValid); }
+TEST_F(Damaged, IsValidBefore) {
+  EXPECT_EQ(judged(), Validity::kValid);
+}
 
 TEST_F(Damaged, NotANumberOrPlusInfinityAnywhereIsNonFinite) {
   for (auto* values : {&batch_.student_logits, &batch_.teacher_at_student, &batch_.teacher_logits}) {
@@ -229,12 +234,14 @@ TEST_F(Damaged, NotANumberOrPlusInfinityAnywhereIsNonFinite) {
 }
 
 TEST_F(Damaged, EveryIdAtMinusInfinityIsNonFinite) {
-  for (auto* values : {&batch_.student_logits, &batch_.student_at_teacher}) std::fill(values->begin(), values->end(), -kInf);
+  for (auto* values : {&batch_.student_logits, &batch_.student_at_teacher})
+    std::fill(values->begin(), values->end(), -kInf);
   EXPECT_EQ(judged(), Validity::kNonFinite);
 }
 
 TEST_F(Damaged, TeacherAtMinusInfinityWhereverTheStudentIsNot) {
-  for (auto* values : {&batch_.teacher_logits, &batch_.teacher_at_student}) std::fill(values->begin(), values->end(), -kInf);
+  for (auto* values : {&batch_.teacher_logits, &batch_.teacher_at_student})
+    std::fill(values->begin(), values->end(), -kInf);
   EXPECT_EQ(judged(), Validity::kNonFinite);
 }
 

@@ -1,6 +1,5 @@
-// The exact coupling and the union KLs of the learner against the reference's double sums and softmaxes, and the
-// reference's gradients against finite differences.
-// SPDX-License-Identifier: Apache-2.0
+// The exact coupling and the union KLs of the learner against the reference's double sums and softmaxes, and
+// the reference's gradients against finite differences. SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,13 +20,16 @@ using reference::Transport;
 using testing::FullState;
 using testing::Values;
 
-std::vector<float> narrowed(const Values& values) { return {values.begin(), values.end()}; }
+std::vector<float> narrowed(const Values& values) {
+  return {values.begin(), values.end()};
+}
 
 // The student after some steps, exact in float.
 Values moved(const Values& student, std::mt19937& random, double scale) {
   std::normal_distribution<double> normal;
   Values current;
-  for (const double z : student) current.push_back(static_cast<double>(static_cast<float>(z + scale * normal(random))));
+  for (const double z : student)
+    current.push_back(static_cast<double>(static_cast<float>(z + scale * normal(random))));
   return current;
 }
 
@@ -48,8 +50,8 @@ TEST(ExactCoupling, EqualsTheDoubleSum) {
     const auto logits = narrowed(testing::at_ids(state.ids, current));
     std::vector<float> grad(logits.size(), 7);
     CouplingScratch scratch;
-    const double loss = exact_coupling_loss({old, p_student, p_teacher, bounded, state.mass, options.kappa}, logits,
-                                            grad, scratch);
+    const double loss = exact_coupling_loss({old, p_student, p_teacher, bounded, state.mass, options.kappa},
+                                            logits, grad, scratch);
     // p in float is good to 2^-24 each, and e = p_S - p_T to 2^-23 of a q: the rest is double arithmetic.
     const double tolerance = 1e-6 * (1 + options.kappa) / std::sqrt(state.mass);
     EXPECT_NEAR(loss, expected.loss, tolerance * (1 + std::abs(expected.loss)));
@@ -68,9 +70,11 @@ TEST(ExactCoupling, ResidualsOnTheKneeAndTiesBelongToEitherBranch) {
   const std::vector<float> bounded{0, 0, 0, 0}, current{0, 0, 0.5, 0.5};
   std::vector<float> grad(4);
   CouplingScratch scratch;
-  const double at_knee = exact_coupling_loss({old, p_student, p_teacher, bounded, 0.4, 0.5}, current, grad, scratch);
+  const double at_knee =
+      exact_coupling_loss({old, p_student, p_teacher, bounded, 0.4, 0.5}, current, grad, scratch);
   EXPECT_NEAR(at_knee, 0.4 * 0.125, 1e-15);
-  const double past = exact_coupling_loss({old, p_student, p_teacher, bounded, 0.4, 0.25}, current, grad, scratch);
+  const double past =
+      exact_coupling_loss({old, p_student, p_teacher, bounded, 0.4, 0.25}, current, grad, scratch);
   EXPECT_NEAR(past, 0.4 * huber(0.5, 0.25), 1e-15);
   EXPECT_NEAR(grad[2], 0.4 * 0.5 * 0.25, 1e-7);
   EXPECT_NEAR(grad[0], -0.4 * 0.75 * 0.25, 1e-7);
@@ -115,7 +119,8 @@ TEST(Reference, GradientsEqualFiniteDifferences) {
     options.side = static_cast<Side>(trial % 3);
     const Transport state = testing::transport_of(full, options);
     if (!state.routed) continue;
-    const auto pairs = reference::sample_pairs(state, {}, options, 3, {.position = static_cast<std::uint32_t>(trial)});
+    const auto pairs =
+        reference::sample_pairs(state, {}, options, 3, {.position = static_cast<std::uint32_t>(trial)});
     Values deltas;
     reference::pair_loss(state, pairs, full.student, current, options, &deltas);
     bool near_knee = false;  // a kink has no derivative
@@ -126,7 +131,9 @@ TEST(Reference, GradientsEqualFiniteDifferences) {
     const std::function<LossAndGradient(const Values&)> losses[] = {
         [&](const Values& z) { return reference::pair_loss(state, pairs, full.student, z, options); },
         [&](const Values& z) { return reference::exact_loss(state, full.student, z, options); },
-        [&](const Values& z) { return reference::sampled_rkl(full.student, full.teacher, z, action, options); },
+        [&](const Values& z) {
+          return reference::sampled_rkl(full.student, full.teacher, z, action, options);
+        },
         [&](const Values& z) { return reference::reverse_kl(full.teacher, z, options); },
         [&](const Values& z) { return reference::forward_kl(full.teacher, z); }};
     for (std::size_t which = near_knee ? 2 : 0; which < std::size(losses); ++which) {

@@ -31,6 +31,7 @@ inline at::Tensor guarded(const at::Tensor& tensor) {
   const at::Tensor source = tensor.contiguous();
   const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const std::size_t bytes = source.nbytes();
+  if (bytes == 0) return source.clone();
   const std::size_t size = (bytes + page - 1) / page * page;
   char* const base = static_cast<char*>(
       mmap(nullptr, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));

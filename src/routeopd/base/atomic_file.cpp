@@ -13,7 +13,8 @@
 namespace routeopd {
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), temporary_(path_) {
-  if (std::filesystem::is_directory(path_)) throw UserError("{}: is a directory, expected the name of a file", path_.string());
+  if (std::filesystem::is_directory(path_))
+    throw UserError("{}: is a directory, expected the name of a file", path_.string());
   temporary_ += fmt::format(".partial-{}", ::getpid());
   stream_.open(temporary_, std::ios::binary | std::ios::trunc);
   if (!stream_) fail("cannot be written");

@@ -1,5 +1,5 @@
-// How the library fails: UserError for anything a user or a file can cause, ROUTEOPD_INVARIANT for our own bugs.
-// SPDX-License-Identifier: Apache-2.0
+// How the library fails: UserError for anything a user or a file can cause, ROUTEOPD_INVARIANT for our own
+// bugs. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <fmt/format.h>
@@ -10,8 +10,8 @@
 
 namespace routeopd {
 
-// A wrong input, file or answer from a server. The message is one sentence: what, where, what was expected, what to
-// try. Only main() prints it.
+// A wrong input, file or answer from a server. The message is one sentence: what, where, what was expected,
+// what to try. Only main() prints it.
 class UserError : public std::runtime_error {
  public:
   explicit UserError(const std::string& message) : std::runtime_error(message) {}
@@ -25,6 +25,7 @@ class UserError : public std::runtime_error {
 
 }  // namespace routeopd
 
-// Aborts with file and line when `condition`, which only a bug of ours can break, does not hold. On in every build.
+// Aborts with file and line when `condition`, which only a bug of ours can break, does not hold. On in every
+// build.
 #define ROUTEOPD_INVARIANT(condition) \
   ((condition) ? void(0) : ::routeopd::fail_invariant(__FILE__, __LINE__, #condition))

@@ -11,9 +11,11 @@ namespace routeopd {
 Json value_of_word(const std::string& word) {
   const char* end = word.data() + word.size();
   std::int64_t whole = 0;
-  if (const auto read = std::from_chars(word.data(), end, whole); read.ec == std::errc() && read.ptr == end) return whole;
+  if (const auto read = std::from_chars(word.data(), end, whole); read.ec == std::errc() && read.ptr == end)
+    return whole;
   double number = 0;
-  if (const auto read = std::from_chars(word.data(), end, number); read.ec == std::errc() && read.ptr == end) {
+  if (const auto read = std::from_chars(word.data(), end, number);
+      read.ec == std::errc() && read.ptr == end) {
     if (std::isfinite(number)) return number;  // "inf" and "nan" stay words, so that an error can show them
   }
   return word;
@@ -35,9 +37,9 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
     return row.back();
   };
   ROUTEOPD_INVARIANT(!known.empty());
-  return *std::min_element(known.begin(), known.end(), [&](const std::string& left, const std::string& right) {
-    return distance(left) < distance(right);
-  });
+  return *std::min_element(
+      known.begin(), known.end(),
+      [&](const std::string& left, const std::string& right) { return distance(left) < distance(right); });
 }
 
 double number_in(const Json& value, const Range& range, bool whole) {

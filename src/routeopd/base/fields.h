@@ -1,6 +1,5 @@
-// Options declared once: a table of fields per options struct gives parsing, checking, help and printing to the
-// command line, to JSON lines and to TOML recipes alike.
-// SPDX-License-Identifier: Apache-2.0
+// Options declared once: a table of fields per options struct gives parsing, checking, help and printing to
+// the command line, to JSON lines and to TOML recipes alike. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cmath>
@@ -38,7 +37,9 @@ Json value_of_word(const std::string& word);
 // The known name nearest to `name` by edit distance.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
 
-inline std::string shown(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+inline std::string shown(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
 
 struct Range {
   double low = -std::numeric_limits<double>::infinity();
@@ -50,7 +51,7 @@ struct Range {
 double number_in(const Json& value, const Range& range, bool whole = false);
 
 template <class Struct, class Number>
-Field<Struct> number_field(std::string name, Number Struct::*member, std::string help, Range range) {
+Field<Struct> number_field(std::string name, Number Struct::* member, std::string help, Range range) {
   return {std::move(name), std::move(help),
           [member, range](Struct& options, const Json& value) {
             options.*member = static_cast<Number>(number_in(value, range, std::is_integral_v<Number>));
@@ -83,11 +84,12 @@ std::string choice_name(Enum value, const Choices<Enum>& choices) {
 }
 
 template <class Struct, class Enum>
-Field<Struct> choice_field(std::string name, Enum Struct::*member, std::string help, Choices<Enum> choices) {
+Field<Struct> choice_field(std::string name, Enum Struct::* member, std::string help, Choices<Enum> choices) {
   help += ": " + choice_names(choices);
-  return {std::move(name), std::move(help),
-          [member, choices](Struct& options, const Json& value) { options.*member = choice_of(value, choices); },
-          [member, choices](const Struct& options) { return Json(choice_name(options.*member, choices)); }};
+  return {
+      std::move(name), std::move(help),
+      [member, choices](Struct& options, const Json& value) { options.*member = choice_of(value, choices); },
+      [member, choices](const Struct& options) { return Json(choice_name(options.*member, choices)); }};
 }
 
 template <class Struct>

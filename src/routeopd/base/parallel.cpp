@@ -10,7 +10,8 @@ namespace routeopd {
 
 void parallel_ranges(std::int64_t count, std::int64_t grain, int threads,
                      const std::function<void(std::int64_t begin, std::int64_t end)>& work) {
-  const std::int64_t parts = std::clamp<std::int64_t>(count / std::max<std::int64_t>(grain, 1), 1, std::max(threads, 1));
+  const std::int64_t parts =
+      std::clamp<std::int64_t>(count / std::max<std::int64_t>(grain, 1), 1, std::max(threads, 1));
   if (parts == 1) {
     if (count > 0) work(0, count);
     return;

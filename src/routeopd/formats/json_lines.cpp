@@ -8,7 +8,8 @@
 namespace routeopd::formats {
 namespace {
 
-// nlohmann's "[json.exception.parse_error.101] parse error at line 1, column 8: …" without its number and line.
+// nlohmann's "[json.exception.parse_error.101] parse error at line 1, column 8: …" without its number and
+// line.
 std::string reason_of(std::string what) {
   if (const auto close = what.find("] "); close != std::string::npos) what.erase(0, close + 2);
   if (const auto at = what.find("line 1, "); at != std::string::npos) what.erase(at, 8);
@@ -24,7 +25,8 @@ JsonLines::JsonLines(const std::string& path) : path_(path), in_(&file_) {
     return;
   }
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) throw UserError("{}: is a directory, expected a JSONL file", path);
+  if (std::filesystem::is_directory(path, error))
+    throw UserError("{}: is a directory, expected a JSONL file", path);
   file_.open(path, std::ios::binary);
   if (!file_) throw UserError("{}: cannot be read; is the path right?", path);
   if (std::filesystem::is_regular_file(path, error)) {
@@ -52,6 +54,8 @@ std::optional<Json> JsonLines::next() {
   return std::nullopt;
 }
 
-std::string JsonLines::where() const { return fmt::format("{}:{}", path_, line_); }
+std::string JsonLines::where() const {
+  return fmt::format("{}:{}", path_, line_);
+}
 
 }  // namespace routeopd::formats

@@ -20,7 +20,7 @@ class JsonLines {
   // The next object; blank lines are passed over. Throws UserError for a line that is not a JSON object.
   std::optional<Json> next();
 
-  std::int64_t line() const { return line_; }      // number of the line last read, from 1
+  std::int64_t line() const { return line_; }  // number of the line last read, from 1
   std::int64_t bytes_read() const { return bytes_read_; }
   std::int64_t bytes_total() const { return bytes_total_; }  // -1 where it is not known
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/formats/toml_settings.h"
 
+#include <toml++/toml.h>
 #include <filesystem>
 #include <sstream>
-#include <toml++/toml.h>
 
 namespace routeopd::formats {
 
 Json toml_section(const std::string& path, const std::string& section) {
-  if (!std::filesystem::is_regular_file(path)) throw UserError("{}: cannot be read; is the path right?", path);
+  if (!std::filesystem::is_regular_file(path))
+    throw UserError("{}: cannot be read; is the path right?", path);
   toml::table recipe;
   try {
     recipe = toml::parse_file(path);

@@ -12,10 +12,14 @@
 
 namespace routeopd::objective {
 
-std::unique_ptr<Objective> make_pair_objective(const routing::ObjectiveOptions& options, model::Backend backend);
-std::unique_ptr<Objective> make_union_objective(const routing::ObjectiveOptions& options, model::Backend backend);
-std::unique_ptr<Objective> make_log_prob_objective(const routing::ObjectiveOptions& options, model::Backend backend);
-std::unique_ptr<Objective> make_full_kl_objective(const routing::ObjectiveOptions& options, model::Backend backend);
+std::unique_ptr<Objective> make_pair_objective(const routing::ObjectiveOptions& options,
+                                               model::Backend backend);
+std::unique_ptr<Objective> make_union_objective(const routing::ObjectiveOptions& options,
+                                                model::Backend backend);
+std::unique_ptr<Objective> make_log_prob_objective(const routing::ObjectiveOptions& options,
+                                                   model::Backend backend);
+std::unique_ptr<Objective> make_full_kl_objective(const routing::ObjectiveOptions& options,
+                                                  model::Backend backend);
 
 // The pairs of a micro-batch's states: views into Routes, and the ids as tensors over the same memory.
 struct PairRows {
@@ -27,14 +31,14 @@ struct PairRows {
   std::span<const float> target, old;                 // [T * M]
   std::span<const float> weight;                      // [T]
   double denominator = 1;
-  at::Tensor source_TM, destination_TM;               // int32
+  at::Tensor source_TM, destination_TM;  // int32
 
   std::int64_t pairs_present() const;
 };
 
 // (w / m) sum over pairs of h_kappa(Delta - target) at state t, divided by the denominator, with
 // Delta = values - old; writes the gradient on `values` and adds sum of Delta^2 to `change_squares`.
-double pair_token_loss(const PairRows& rows, std::int64_t t, std::span<const float> values, std::span<float> grad,
-                       float kappa, double& change_squares);
+double pair_token_loss(const PairRows& rows, std::int64_t t, std::span<const float> values,
+                       std::span<float> grad, float kappa, double& change_squares);
 
 }  // namespace routeopd::objective

@@ -1,5 +1,5 @@
-// Full-vocabulary reverse and forward KL with exact gradients. Both models' logits are walked in chunks of tokens; the
-// teacher's are computed beside the student's and dropped with the chunk.
+// Full-vocabulary reverse and forward KL with exact gradients. Both models' logits are walked in chunks of
+// tokens; the teacher's are computed beside the student's and dropped with the chunk.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
@@ -17,7 +17,8 @@ namespace {
 class FullKlObjective : public Objective {
  public:
   FullKlObjective(const routing::ObjectiveOptions& options, model::Backend backend)
-      : reverse_(options.loss == routing::Loss::kFullRkl), log_delta_p_(static_cast<float>(std::log(options.delta_p))),
+      : reverse_(options.loss == routing::Loss::kFullRkl),
+        log_delta_p_(static_cast<float>(std::log(options.delta_p))),
         backend_(backend) {}
 
   bool dense() const override { return true; }
@@ -32,7 +33,7 @@ class FullKlObjective : public Objective {
       if (batch.routes == nullptr) return true;
       return batch.routes->validity_N[static_cast<std::size_t>(batch.first_state + t)] == Validity::kValid;
     };
-    at::Tensor buffer_CR;   // the teacher's logits of the chunk at hand
+    at::Tensor buffer_CR;  // the teacher's logits of the chunk at hand
     std::int64_t first = 0;
     std::atomic<std::int64_t> floored = 0;
 
@@ -45,7 +46,8 @@ class FullKlObjective : public Objective {
       }
       first = begin;
       at::Tensor rows = buffer_CR.slice(0, 0, end - begin);
-      model::dense_logits(batch.teacher_hidden_TG.slice(0, begin, end), batch.teacher_weight_UG, batch.real_ids, rows);
+      model::dense_logits(batch.teacher_hidden_TG.slice(0, begin, end), batch.teacher_weight_UG,
+                          batch.real_ids, rows);
     };
     loss.row = [&](std::int64_t t, std::span<const float> logits, std::span<float> grad) {
       if (!valid(t)) {
@@ -69,8 +71,8 @@ class FullKlObjective : public Objective {
       return chunk_loss(logits_CR, teacher_CR, scale_C1.to(logits_CR.options()), floored);
     };
     ObjectiveResult result;
-    result.loss = model::dense_head_step(batch.hidden_TH, batch.weight_VH, batch.real_ids, loss, grad_hidden_TH,
-                                         grad_weight, backend_);
+    result.loss = model::dense_head_step(batch.hidden_TH, batch.weight_VH, batch.real_ids, loss,
+                                         grad_hidden_TH, grad_weight, backend_);
     result.floored = floored;
     return result;
   }
@@ -108,7 +110,8 @@ class FullKlObjective : public Objective {
 
 }  // namespace
 
-std::unique_ptr<Objective> make_full_kl_objective(const routing::ObjectiveOptions& options, model::Backend backend) {
+std::unique_ptr<Objective> make_full_kl_objective(const routing::ObjectiveOptions& options,
+                                                  model::Backend backend) {
   return std::make_unique<FullKlObjective>(options, backend);
 }
 

@@ -1,7 +1,6 @@
-// The objectives on log-probabilities of single tokens, which need the log-partition and so the dense head: sampled
-// reverse KL, and the one-sided ablations. With l = log pi_theta at a few ids and s = d loss / d l, the gradient on the
-// logits is  sum of s_i (e_i - pi_theta).
-// SPDX-License-Identifier: Apache-2.0
+// The objectives on log-probabilities of single tokens, which need the log-partition and so the dense head:
+// sampled reverse KL, and the one-sided ablations. With l = log pi_theta at a few ids and s = d loss / d l,
+// the gradient on the logits is  sum of s_i (e_i - pi_theta). SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -16,9 +15,10 @@
 namespace routeopd::objective {
 namespace {
 
-// A loss of the log-probabilities at `ids` (T x M, -1: none) as a loss of whole rows of logits, in both of the dense
-// head's forms.
-model::DenseLoss on_rows(std::span<const std::int32_t> ids, std::int64_t ids_a_token, const model::TokenLoss& loss) {
+// A loss of the log-probabilities at `ids` (T x M, -1: none) as a loss of whole rows of logits, in both of
+// the dense head's forms.
+model::DenseLoss on_rows(std::span<const std::int32_t> ids, std::int64_t ids_a_token,
+                         const model::TokenLoss& loss) {
   const auto m = static_cast<std::size_t>(ids_a_token);
   const auto ids_of = [ids, m](std::int64_t t) { return ids.subspan(static_cast<std::size_t>(t) * m, m); };
   const auto any = [](std::span<const std::int32_t> some) {
@@ -50,9 +50,11 @@ model::DenseLoss on_rows(std::span<const std::int32_t> ids, std::int64_t ids_a_t
     return value;
   };
   dense.chunk = [=](std::int64_t begin, std::int64_t end, at::Tensor& logits_CR) {
-    const auto chosen = ids.subspan(static_cast<std::size_t>(begin) * m, static_cast<std::size_t>(end - begin) * m);
-    const at::Tensor ids_CM = at::from_blob(const_cast<std::int32_t*>(chosen.data()), {end - begin, ids_a_token}, at::kInt)
-                                  .to(logits_CR.device(), at::kLong);
+    const auto chosen =
+        ids.subspan(static_cast<std::size_t>(begin) * m, static_cast<std::size_t>(end - begin) * m);
+    const at::Tensor ids_CM =
+        at::from_blob(const_cast<std::int32_t*>(chosen.data()), {end - begin, ids_a_token}, at::kInt)
+            .to(logits_CR.device(), at::kLong);
     const at::Tensor lse_C1 = logits_CR.logsumexp(1, true);
     const at::Tensor at_ids_CM = logits_CR.gather(1, ids_CM.clamp_min(0)) - lse_C1;
     const at::Tensor log_probs_CM = at_ids_CM.to(at::kCPU, at::kFloat).contiguous();
@@ -60,11 +62,17 @@ model::DenseLoss on_rows(std::span<const std::int32_t> ids, std::int64_t ids_a_t
     double value = 0;
     for (std::int64_t t = begin; t < end; ++t) {
       if (!any(ids_of(t))) continue;
-      const auto row = [&](const at::Tensor& tensor) { return tensor.data_ptr<float>() + (t - begin) * ids_a_token; };
+      const auto row = [&](const at::Tensor& tensor) {
+        return tensor.data_ptr<float>() + (t - begin) * ids_a_token;
+      };
       value += loss(t, {row(log_probs_CM), m}, {row(slopes_CM), m});
     }
-    const at::Tensor slopes = at::where(ids_CM < 0, at::zeros({}, logits_CR.options()), slopes_CM.to(logits_CR.options()));
-    logits_CR.sub_(lse_C1).exp_().mul_(slopes.sum(1, true).neg()).scatter_add_(1, ids_CM.clamp_min(0), slopes);
+    const at::Tensor slopes =
+        at::where(ids_CM < 0, at::zeros({}, logits_CR.options()), slopes_CM.to(logits_CR.options()));
+    logits_CR.sub_(lse_C1)
+        .exp_()
+        .mul_(slopes.sum(1, true).neg())
+        .scatter_add_(1, ids_CM.clamp_min(0), slopes);
     return value;
   };
   return dense;
@@ -81,13 +89,16 @@ class OneSidedObjective : public Objective {
                        model::HeadGradient& grad_weight) const override {
     const PairRows rows(batch);
     std::vector<double> change_squares_T(static_cast<std::size_t>(rows.tokens), 0);
-    const model::TokenLoss loss = [&](std::int64_t t, std::span<const float> log_probs, std::span<float> slopes) {
-      return pair_token_loss(rows, t, log_probs, slopes, kappa_, change_squares_T[static_cast<std::size_t>(t)]);
+    const model::TokenLoss loss = [&](std::int64_t t, std::span<const float> log_probs,
+                                      std::span<float> slopes) {
+      return pair_token_loss(rows, t, log_probs, slopes, kappa_,
+                             change_squares_T[static_cast<std::size_t>(t)]);
     };
     const auto ids = side_ == routing::Side::kSource ? rows.source : rows.destination;
     ObjectiveResult result;
-    result.loss = model::dense_head_step(batch.hidden_TH, batch.weight_VH, batch.real_ids,
-                                         on_rows(ids, rows.pairs, loss), grad_hidden_TH, grad_weight, backend_);
+    result.loss =
+        model::dense_head_step(batch.hidden_TH, batch.weight_VH, batch.real_ids,
+                               on_rows(ids, rows.pairs, loss), grad_hidden_TH, grad_weight, backend_);
     result.change_squares = std::accumulate(change_squares_T.begin(), change_squares_T.end(), 0.0);
     result.changes = rows.pairs_present();
     return result;
@@ -115,7 +126,8 @@ class SampledRklObjective : public Objective {
     const float* old = batch.sampled_old_logprob_T + batch.first_state;
     const float* teacher = batch.sampled_teacher_logprob_T + batch.first_state;
     std::vector<double> change_squares_T(static_cast<std::size_t>(tokens), 0);
-    const model::TokenLoss loss = [&](std::int64_t t, std::span<const float> log_probs, std::span<float> slopes) {
+    const model::TokenLoss loss = [&](std::int64_t t, std::span<const float> log_probs,
+                                      std::span<float> slopes) {
       const double log_ratio = static_cast<double>(log_probs[0]) - static_cast<double>(old[t]);
       change_squares_T[static_cast<std::size_t>(t)] = log_ratio * log_ratio;
       return token_loss(log_ratio, advantage(teacher[t], old[t]), batch.denominator, slopes[0]);
@@ -126,8 +138,8 @@ class SampledRklObjective : public Objective {
       result.changes += acted ? 1 : 0;
       result.floored += acted && teacher[t] == -std::numeric_limits<float>::infinity() ? 1 : 0;
     }
-    result.loss = model::dense_head_step(batch.hidden_TH, batch.weight_VH, batch.real_ids, on_rows(actions, 1, loss),
-                                         grad_hidden_TH, grad_weight, backend_);
+    result.loss = model::dense_head_step(batch.hidden_TH, batch.weight_VH, batch.real_ids,
+                                         on_rows(actions, 1, loss), grad_hidden_TH, grad_weight, backend_);
     result.change_squares = std::accumulate(change_squares_T.begin(), change_squares_T.end(), 0.0);
     return result;
   }
@@ -158,8 +170,10 @@ class SampledRklObjective : public Objective {
 
 }  // namespace
 
-std::unique_ptr<Objective> make_log_prob_objective(const routing::ObjectiveOptions& options, model::Backend backend) {
-  if (options.loss == routing::Loss::kSampledRkl) return std::make_unique<SampledRklObjective>(options, backend);
+std::unique_ptr<Objective> make_log_prob_objective(const routing::ObjectiveOptions& options,
+                                                   model::Backend backend) {
+  if (options.loss == routing::Loss::kSampledRkl)
+    return std::make_unique<SampledRklObjective>(options, backend);
   return std::make_unique<OneSidedObjective>(options, backend);
 }
 

@@ -10,11 +10,15 @@ std::unique_ptr<Objective> make_objective(const routing::ObjectiveOptions& optio
   routing::check_objective(options);
   switch (options.loss) {
     case Loss::kUnionRkl:
-    case Loss::kUnionFkl: return make_union_objective(options, backend);
+    case Loss::kUnionFkl:
+      return make_union_objective(options, backend);
     case Loss::kFullRkl:
-    case Loss::kFullFkl: return make_full_kl_objective(options, backend);
-    case Loss::kSampledRkl: return make_log_prob_objective(options, backend);
-    case Loss::kRouted: break;
+    case Loss::kFullFkl:
+      return make_full_kl_objective(options, backend);
+    case Loss::kSampledRkl:
+      return make_log_prob_objective(options, backend);
+    case Loss::kRouted:
+      break;
   }
   if (options.pairs == routing::Pairs::kExact) return make_union_objective(options, backend);
   if (options.side != routing::Side::kPair) return make_log_prob_objective(options, backend);

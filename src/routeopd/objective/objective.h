@@ -1,5 +1,6 @@
-// One objective interface. RouteOPD, sampled reverse KL, the full-vocabulary and union KLs and every ablation are the
-// same kind of thing: states in, loss and gradients out. They differ in the head they need and in the loss of a token.
+// One objective interface. RouteOPD, sampled reverse KL, the full-vocabulary and union KLs and every ablation
+// are the same kind of thing: states in, loss and gradients out. They differ in the head they need and in the
+// loss of a token.
 //
 // Shapes: T states of a micro-batch, M pairs a state, H hidden size, V rows of the head's weight, R real ids.
 // SPDX-License-Identifier: Apache-2.0
@@ -16,37 +17,39 @@
 
 namespace routeopd::objective {
 
-// What a micro-batch hands to an objective: the learner's hidden states, and the part of the frozen data that the arm
-// reads. Rows of hidden_TH are states [first_state, first_state + T) of `routes` and of the sampled_* arrays.
+// What a micro-batch hands to an objective: the learner's hidden states, and the part of the frozen data that
+// the arm reads. Rows of hidden_TH are states [first_state, first_state + T) of `routes` and of the sampled_*
+// arrays.
 struct LearnerBatch {
-  at::Tensor hidden_TH;    // float32 or bfloat16
-  at::Tensor weight_VH;    // of the LM head
+  at::Tensor hidden_TH;  // float32 or bfloat16
+  at::Tensor weight_VH;  // of the LM head
   std::int64_t real_ids = 0;
 
-  // Valid response states in the whole optimizer batch, all micro-batches and ranks: the loss does not depend on how
-  // the batch is cut.
+  // Valid response states in the whole optimizer batch, all micro-batches and ranks: the loss does not depend
+  // on how the batch is cut.
   double denominator = 0;
 
   const Routes* routes = nullptr;
   std::int64_t first_state = 0;
 
-  // sampled_rkl: the action taken at each state and both models' log-probability of it. -inf in the teacher counts as
-  // log delta_p.
+  // sampled_rkl: the action taken at each state and both models' log-probability of it. -inf in the teacher
+  // counts as log delta_p.
   const std::int32_t* sampled_id_T = nullptr;
   const float* sampled_old_logprob_T = nullptr;
   const float* sampled_teacher_logprob_T = nullptr;
 
-  // full_rkl, full_fkl: the teacher's hidden states at the same rows and its head (its width may differ from the
-  // student's; the first R rows are the same ids).
+  // full_rkl, full_fkl: the teacher's hidden states at the same rows and its head (its width may differ from
+  // the student's; the first R rows are the same ids).
   at::Tensor teacher_hidden_TG;
   at::Tensor teacher_weight_UG;
 };
 
 struct ObjectiveResult {
-  double loss = 0;                // sum over the micro-batch's states / denominator
-  double change_squares = 0;      // sum over pairs of Delta^2 (one-sided and sampled arms: of the log-ratio's square)
-  std::int64_t changes = 0;       // how many: rms Delta at the first minibatch is the capture error
-  std::int64_t floored = 0;       // teacher values at -inf that counted as log delta_p
+  double loss = 0;  // sum over the micro-batch's states / denominator
+  double change_squares =
+      0;  // sum over pairs of Delta^2 (one-sided and sampled arms: of the log-ratio's square)
+  std::int64_t changes = 0;  // how many: rms Delta at the first minibatch is the capture error
+  std::int64_t floored = 0;  // teacher values at -inf that counted as log delta_p
 };
 
 class Objective {

@@ -20,7 +20,8 @@ PairRows::PairRows(const LearnerBatch& batch) {
   destination = std::span(routes.destination_NM).subspan(first, count);
   target = std::span(routes.target_NM).subspan(first, count);
   old = std::span(routes.old_NM).subspan(first, count);
-  weight = std::span(routes.weight_N).subspan(static_cast<std::size_t>(batch.first_state), static_cast<std::size_t>(tokens));
+  weight = std::span(routes.weight_N)
+               .subspan(static_cast<std::size_t>(batch.first_state), static_cast<std::size_t>(tokens));
   // from_blob wants a pointer to mutable memory; nothing writes through these tensors.
   const auto as_tensor = [&](std::span<const std::int32_t> ids) {
     return at::from_blob(const_cast<std::int32_t*>(ids.data()), {tokens, pairs}, at::kInt);
@@ -33,12 +34,12 @@ std::int64_t PairRows::pairs_present() const {
   return std::count_if(source.begin(), source.end(), [](std::int32_t id) { return id >= 0; });
 }
 
-double pair_token_loss(const PairRows& rows, std::int64_t t, std::span<const float> values, std::span<float> grad,
-                       float kappa, double& change_squares) {
+double pair_token_loss(const PairRows& rows, std::int64_t t, std::span<const float> values,
+                       std::span<float> grad, float kappa, double& change_squares) {
   const auto m = static_cast<std::size_t>(rows.pairs);
   const std::size_t first = static_cast<std::size_t>(t) * m;
-  const double scale =
-      static_cast<double>(rows.weight[static_cast<std::size_t>(t)]) / static_cast<double>(m) / rows.denominator;
+  const double scale = static_cast<double>(rows.weight[static_cast<std::size_t>(t)]) /
+                       static_cast<double>(m) / rows.denominator;
   double loss = 0;
   for (std::size_t i = 0; i < m; ++i) {
     const float change = values[i] - rows.old[first + i];
@@ -46,7 +47,8 @@ double pair_token_loss(const PairRows& rows, std::int64_t t, std::span<const flo
     const bool present = rows.source[first + i] >= 0;
     loss += present ? scale * static_cast<double>(routing::huber(residual, kappa)) : 0;
     change_squares += present ? static_cast<double>(change) * static_cast<double>(change) : 0;
-    grad[i] = present ? static_cast<float>(scale * static_cast<double>(routing::huber_slope(residual, kappa))) : 0;
+    grad[i] =
+        present ? static_cast<float>(scale * static_cast<double>(routing::huber_slope(residual, kappa))) : 0;
   }
   return loss;
 }

@@ -1,6 +1,6 @@
-// The objectives on the whole union of each state: the exact coupling and the union KLs (ours). All read the logits at
-// the ids of U through the gather head; none needs the LM-head product.
-// SPDX-License-Identifier: Apache-2.0
+// The objectives on the whole union of each state: the exact coupling and the union KLs (ours). All read the
+// logits at the ids of U through the gather head; none needs the LM-head product. SPDX-License-Identifier:
+// Apache-2.0
 #include <cmath>
 
 #include "routeopd/base/error.h"
@@ -40,8 +40,8 @@ class UnionObjective : public Objective {
       return token_loss(routes, first + static_cast<std::size_t>(t), at, batch.denominator, logits, grad);
     };
     ObjectiveResult result;
-    result.loss = model::gather_head_step(batch.hidden_TH, batch.weight_VH, ids, loss, grad_hidden_TH, grad_weight,
-                                          backend_);
+    result.loss = model::gather_head_step(batch.hidden_TH, batch.weight_VH, ids, loss, grad_hidden_TH,
+                                          grad_weight, backend_);
     return result;
   }
 
@@ -50,9 +50,12 @@ class UnionObjective : public Objective {
   double token_loss(const Routes& routes, std::size_t n, std::size_t at, double denominator,
                     std::span<const float> logits, std::span<float> grad) const {
     const Support& support = routes.support;
-    const auto part = [&](const std::vector<float>& values) { return std::span(values).subspan(at, logits.size()); };
+    const auto part = [&](const std::vector<float>& values) {
+      return std::span(values).subspan(at, logits.size());
+    };
     if (options_.loss == routing::Loss::kUnionRkl) {
-      return routing::union_reverse_kl(part(support.log_p_teacher_L), logits, log_delta_p_, 1 / denominator, grad);
+      return routing::union_reverse_kl(part(support.log_p_teacher_L), logits, log_delta_p_, 1 / denominator,
+                                       grad);
     }
     if (options_.loss == routing::Loss::kUnionFkl) {
       return routing::union_forward_kl(part(support.log_p_teacher_L), part(support.p_teacher_L), logits,
@@ -60,8 +63,12 @@ class UnionObjective : public Objective {
     }
     thread_local routing::CouplingScratch scratch;
     const double weight = routes.routed_N[n] ? static_cast<double>(routes.weight_N[n]) / denominator : 0.0;
-    const routing::CouplingView view{part(support.old_logits_L), part(support.p_student_L), part(support.p_teacher_L),
-                                     part(support.bounded_L), weight, options_.kappa};
+    const routing::CouplingView view{part(support.old_logits_L),
+                                     part(support.p_student_L),
+                                     part(support.p_teacher_L),
+                                     part(support.bounded_L),
+                                     weight,
+                                     options_.kappa};
     return routing::exact_coupling_loss(view, logits, grad, scratch);
   }
 
@@ -72,7 +79,8 @@ class UnionObjective : public Objective {
 
 }  // namespace
 
-std::unique_ptr<Objective> make_union_objective(const routing::ObjectiveOptions& options, model::Backend backend) {
+std::unique_ptr<Objective> make_union_objective(const routing::ObjectiveOptions& options,
+                                                model::Backend backend) {
   return std::make_unique<UnionObjective>(options, backend);
 }
 

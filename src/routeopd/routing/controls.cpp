@@ -21,7 +21,8 @@ void Controls::begin_state(const UnionState& state, std::span<const std::int32_t
   state_ = &state;
   options_ = &options;
   candidates_.clear();
-  if (options.destination == Destination::kUniformDeficit || options.destination == Destination::kRankMatched) {
+  if (options.destination == Destination::kUniformDeficit ||
+      options.destination == Destination::kRankMatched) {
     const bool ranked = options.destination == Destination::kRankMatched;
     for (std::size_t i = 0; i < state.n; ++i) {
       const std::int32_t deficit_position = state.deficit[i] > 0 ? static_cast<std::int32_t>(i) : -1;
@@ -41,7 +42,8 @@ void Controls::begin_state(const UnionState& state, std::span<const std::int32_t
   }
   if (options.destination == Destination::kRankMatched) {
     std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& left, const Candidate& right) {
-      return left.student_logit != right.student_logit ? left.student_logit > right.student_logit : left.id < right.id;
+      return left.student_logit != right.student_logit ? left.student_logit > right.student_logit
+                                                       : left.id < right.id;
     });
     rank_of_.assign(state.n, 0);
     for (std::size_t rank = 0; rank < candidates_.size(); ++rank) {
@@ -65,11 +67,14 @@ ControlledDestination Controls::at_position(std::size_t position) const {
 ControlledDestination Controls::choose(std::size_t a, std::size_t b, float u) {
   const std::int32_t source = state_->ids[a];
   switch (options_->destination) {
-    case Destination::kTeacherDeficit: return at_position(b);
-    case Destination::kUniformDeficit: return uniform_over(candidates_, u);
+    case Destination::kTeacherDeficit:
+      return at_position(b);
+    case Destination::kUniformDeficit:
+      return uniform_over(candidates_, u);
     case Destination::kStudentProportional: {  // p_S on U without a
       double total = 0;
-      for (std::size_t i = 0; i < state_->n; ++i) total += i == a ? 0.0 : static_cast<double>(state_->p_student[i]);
+      for (std::size_t i = 0; i < state_->n; ++i)
+        total += i == a ? 0.0 : static_cast<double>(state_->p_student[i]);
       double cumulative = 0;
       std::size_t chosen = state_->n;
       for (std::size_t i = 0; i < state_->n; ++i) {
@@ -91,9 +96,11 @@ ControlledDestination Controls::choose(std::size_t a, std::size_t b, float u) {
       among_.clear();
       const auto wanted = static_cast<std::size_t>(options_->rank_window);
       const std::size_t rank = rank_of_[b];
-      for (std::size_t step = 1; among_.size() < wanted && (step <= rank || rank + step < candidates_.size()); ++step) {
+      for (std::size_t step = 1; among_.size() < wanted && (step <= rank || rank + step < candidates_.size());
+           ++step) {
         const auto take = [&](const Candidate& candidate) {
-          if (candidate.deficit_position < 0 && candidate.id != source && among_.size() < wanted) among_.push_back(candidate);
+          if (candidate.deficit_position < 0 && candidate.id != source && among_.size() < wanted)
+            among_.push_back(candidate);
         };
         if (step <= rank) take(candidates_[rank - step]);
         if (rank + step < candidates_.size()) take(candidates_[rank + step]);

@@ -1,5 +1,5 @@
-// The destination controls of the fast kernel: where a pair's mass is sent instead of to the drawn deficit token.
-// SPDX-License-Identifier: Apache-2.0
+// The destination controls of the fast kernel: where a pair's mass is sent instead of to the drawn deficit
+// token. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace routeopd::routing {
 
-// The destination of a pair: its id, the behaviour student's logit there, and its position in U, or -1 where it lies
-// outside D and nothing asks for the position. id -1: the control found none.
+// The destination of a pair: its id, the behaviour student's logit there, and its position in U, or -1 where
+// it lies outside D and nothing asks for the position. id -1: the control found none.
 struct ControlledDestination {
   std::int32_t id = -1;
   float student_logit = 0;
@@ -39,9 +39,9 @@ class Controls {
 
   const UnionState* state_ = nullptr;
   const ObjectiveOptions* options_ = nullptr;
-  std::vector<Candidate> candidates_;       // deficit ids, the pool, or U and pool by rank
-  std::vector<Candidate> among_;            // those a pair may choose from
-  std::vector<std::size_t> rank_of_;        // position in U -> rank in candidates_
+  std::vector<Candidate> candidates_;  // deficit ids, the pool, or U and pool by rank
+  std::vector<Candidate> among_;       // those a pair may choose from
+  std::vector<std::size_t> rank_of_;   // position in U -> rank in candidates_
 };
 
 }  // namespace routeopd::routing

@@ -25,10 +25,10 @@ double variance(const std::vector<Token>& tokens, double mean) {
   return sum;
 }
 
-// For each token of `side`, the expectations of h_kappa(r) and h_kappa'(r), r = u - u', over the u' of `other`. Both
-// sides are sorted by u. In a window u - kappa <= u' <= u + kappa the loss is quadratic, left of it linear with slope
-// kappa, right of it with slope -kappa; the windows move right as u grows. Returns the expected loss over both sides;
-// `visit(token, slope)` receives the expected derivative.
+// For each token of `side`, the expectations of h_kappa(r) and h_kappa'(r), r = u - u', over the u' of
+// `other`. Both sides are sorted by u. In a window u - kappa <= u' <= u + kappa the loss is quadratic, left
+// of it linear with slope kappa, right of it with slope -kappa; the windows move right as u grows. Returns
+// the expected loss over both sides; `visit(token, slope)` receives the expected derivative.
 template <class Visit>
 double expect_huber(const std::vector<Token>& side, const std::vector<Token>& other, double kappa,
                     CouplingScratch& scratch, const Visit& visit) {
@@ -62,13 +62,14 @@ double expect_huber(const std::vector<Token>& side, const std::vector<Token>& ot
 }
 
 void sort_by_u(std::vector<Token>& tokens) {
-  std::sort(tokens.begin(), tokens.end(), [](const Token& left, const Token& right) { return left.u < right.u; });
+  std::sort(tokens.begin(), tokens.end(),
+            [](const Token& left, const Token& right) { return left.u < right.u; });
 }
 
 }  // namespace
 
-double exact_coupling_loss(const CouplingView& state, std::span<const float> current_logits, std::span<float> grad,
-                           CouplingScratch& scratch) {
+double exact_coupling_loss(const CouplingView& state, std::span<const float> current_logits,
+                           std::span<float> grad, CouplingScratch& scratch) {
   auto& [sources, destinations, sum_q, sum_qu, sum_quu] = scratch;
   sources.clear();
   destinations.clear();
@@ -93,11 +94,13 @@ double exact_coupling_loss(const CouplingView& state, std::span<const float> cur
 
   const auto by_u = [](const Token& left, const Token& right) { return left.u < right.u; };
   const auto [source_low, source_high] = std::minmax_element(sources.begin(), sources.end(), by_u);
-  const auto [destination_low, destination_high] = std::minmax_element(destinations.begin(), destinations.end(), by_u);
+  const auto [destination_low, destination_high] =
+      std::minmax_element(destinations.begin(), destinations.end(), by_u);
   const double largest = std::max(destination_high->u - source_low->u, source_high->u - destination_low->u);
 
   if (largest <= state.kappa) {  // every residual is quadratic
-    for (const Token& b : destinations) grad[b.at] = static_cast<float>(state.weight * b.q * (b.u - mean_minus));
+    for (const Token& b : destinations)
+      grad[b.at] = static_cast<float>(state.weight * b.q * (b.u - mean_minus));
     for (const Token& a : sources) grad[a.at] = static_cast<float>(state.weight * a.q * (a.u - mean_plus));
     const double gap = mean_plus - mean_minus;
     return state.weight / 2 * (variance(destinations, mean_plus) + variance(sources, mean_minus) + gap * gap);

@@ -1,8 +1,8 @@
 // The whole product coupling q- x q+ of one state without its k^2 table (ours; the paper samples m pairs).
 //
-// With u = (z_theta - z_old) - phi on U, the loss is w E[h_kappa(u_b - u_a)], a ~ q-, b ~ q+. While every residual is
-// inside the Huber transition it is  (w/2) (Var+ u + Var- u + (mean+ u - mean- u)^2),  O(k). Otherwise both sides are
-// sorted by u and prefix sums give each token's part, O(k log k).
+// With u = (z_theta - z_old) - phi on U, the loss is w E[h_kappa(u_b - u_a)], a ~ q-, b ~ q+. While every
+// residual is inside the Huber transition it is  (w/2) (Var+ u + Var- u + (mean+ u - mean- u)^2),  O(k).
+// Otherwise both sides are sorted by u and prefix sums give each token's part, O(k log k).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -32,7 +32,7 @@ struct CouplingScratch {
 };
 
 // Writes the gradient on `current_logits` (every element of `grad`) and returns the loss.
-double exact_coupling_loss(const CouplingView& state, std::span<const float> current_logits, std::span<float> grad,
-                           CouplingScratch& scratch);
+double exact_coupling_loss(const CouplingView& state, std::span<const float> current_logits,
+                           std::span<float> grad, CouplingScratch& scratch);
 
 }  // namespace routeopd::routing

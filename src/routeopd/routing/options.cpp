@@ -13,7 +13,8 @@ const double kFixedMid = std::log(1.35);
 const double kFixedHigh = std::log(1.5);
 
 const Choices<Pairs> kPairs = {{"sample", Pairs::kSample}, {"exact", Pairs::kExact}};
-const Choices<Side> kSides = {{"pair", Side::kPair}, {"source", Side::kSource}, {"destination", Side::kDestination}};
+const Choices<Side> kSides = {
+    {"pair", Side::kPair}, {"source", Side::kSource}, {"destination", Side::kDestination}};
 const Choices<Weight> kWeights = {{"mass", Weight::kMass}, {"one", Weight::kOne}};
 const Choices<Target> kTargets = {{"shared", Target::kShared}, {"independent", Target::kIndependent}};
 const Choices<Destination> kDestinations = {{"teacher_deficit", Destination::kTeacherDeficit},
@@ -29,8 +30,9 @@ Budget budget_of(const Json& value) {
   if (value == "fixed_low") return {BudgetRule::kFixed, kFixedLow};
   if (value == "fixed_mid") return {BudgetRule::kFixed, kFixedMid};
   if (value == "fixed_high") return {BudgetRule::kFixed, kFixedHigh};
-  throw UserError("expected adaptive | reversed | fixed_low | fixed_mid | fixed_high | a number over 0, got {}",
-                  shown(value));
+  throw UserError(
+      "expected adaptive | reversed | fixed_low | fixed_mid | fixed_high | a number over 0, got {}",
+      shown(value));
 }
 
 Json name_of(const Budget& budget) {
@@ -42,8 +44,8 @@ Json name_of(const Budget& budget) {
   return budget.fixed;
 }
 
-// An arm sets the loss and the six settings it stands for, all of them, so that one arm after another leaves nothing
-// of the first behind.
+// An arm sets the loss and the six settings it stands for, all of them, so that one arm after another leaves
+// nothing of the first behind.
 struct Preset {
   Loss loss = Loss::kRouted;
   Budget budget = {};
@@ -111,20 +113,22 @@ Fields<ObjectiveOptions> make_fields() {
   const Range fraction{.low = 0, .high = 1, .low_open = true};
   Fields<O> fields;
   fields.push_back({"arm", arm_help(), set_arm, [](const O& options) { return Json(options.arm); }});
-  fields.push_back({"k", "support: top-k of each model, a number or full",
-                    [](O& options, const Json& value) {
-                      if (value == "full") {
-                        options.k = kFullSupport;
-                      } else if (value.is_string()) {
-                        throw UserError("expected a whole number from 1, or full, got {}", shown(value));
-                      } else {
-                        options.k = static_cast<std::int32_t>(number_in(value, {.low = 1, .high = 1 << 20}, true));
-                      }
-                    },
-                    [](const O& options) { return options.k == kFullSupport ? Json("full") : Json(options.k); }});
+  fields.push_back(
+      {"k", "support: top-k of each model, a number or full",
+       [](O& options, const Json& value) {
+         if (value == "full") {
+           options.k = kFullSupport;
+         } else if (value.is_string()) {
+           throw UserError("expected a whole number from 1, or full, got {}", shown(value));
+         } else {
+           options.k = static_cast<std::int32_t>(number_in(value, {.low = 1, .high = 1 << 20}, true));
+         }
+       },
+       [](const O& options) { return options.k == kFullSupport ? Json("full") : Json(options.k); }});
   fields.push_back(number_field("m", &O::m, "pairs sampled a state", {.low = 1, .high = 1 << 16}));
   fields.push_back(choice_field("pairs", &O::pairs, "m samples or the exact coupling", kPairs));
-  fields.push_back({"budget", "adaptive | reversed | fixed_low | fixed_mid | fixed_high | a number (log-odds)",
+  fields.push_back({"budget",
+                    "adaptive | reversed | fixed_low | fixed_mid | fixed_high | a number (log-odds)",
                     [](O& options, const Json& value) { options.budget = budget_of(value); },
                     [](const O& options) { return name_of(options.budget); }});
   fields.push_back(choice_field("destination", &O::destination, "where mass is sent", kDestinations));
@@ -136,9 +140,11 @@ Fields<ObjectiveOptions> make_fields() {
   fields.push_back(number_field("b_min", &O::b_min, "smallest budget, log-odds", positive));
   fields.push_back(number_field("b_max", &O::b_max, "largest budget, log-odds", positive));
   fields.push_back(number_field("kappa", &O::kappa, "Huber transition, log-odds", positive));
-  fields.push_back(number_field("ratio_clip", &O::ratio_clip, "sampled_rkl: clip of the ratio; 0 is off", {.low = 0}));
+  fields.push_back(
+      number_field("ratio_clip", &O::ratio_clip, "sampled_rkl: clip of the ratio; 0 is off", {.low = 0}));
   fields.push_back(number_field("delta_p", &O::delta_p, "probability floor inside logarithms", fraction));
-  fields.push_back(number_field("delta_m", &O::delta_m, "mass at or under which a state is not routed", {.low = 0, .high = 1}));
+  fields.push_back(number_field("delta_m", &O::delta_m, "mass at or under which a state is not routed",
+                                {.low = 0, .high = 1}));
   fields.push_back(number_field("delta_diag", &O::delta_diag, "denominator of the leakage", fraction));
   fields.push_back(number_field("delta_target", &O::delta_target, "substantive target, log-odds", positive));
   return fields;
@@ -172,13 +178,15 @@ void check_objective(const ObjectiveOptions& options) {
     throw UserError("b_min: expected at most b_max = {}, got {}", options.b_max, options.b_min);
   }
   if (options.target == Target::kIndependent && options.side != Side::kPair) {
-    throw UserError("target: independent clips pairs, so it needs side = pair; choose side = pair or target = shared");
+    throw UserError(
+        "target: independent clips pairs, so it needs side = pair; choose side = pair or target = shared");
   }
   if (options.pairs == Pairs::kExact) {
     if (options.destination != Destination::kTeacherDeficit || options.side != Side::kPair ||
         options.target != Target::kShared) {
       throw UserError(
-          "pairs: the exact coupling is defined for destination = teacher_deficit, side = pair and target = shared; "
+          "pairs: the exact coupling is defined for destination = teacher_deficit, side = pair and target = "
+          "shared; "
           "choose these or pairs = sample");
     }
   }

@@ -1,5 +1,5 @@
-// The settings of an objective: the `[objective]` section of a recipe and the options of `routeopd route`. An arm of
-// the study is a preset over independent settings; each may be said by itself.
+// The settings of an objective: the `[objective]` section of a recipe and the options of `routeopd route`. An
+// arm of the study is a preset over independent settings; each may be said by itself.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,12 +13,18 @@ namespace routeopd::routing {
 
 // What is minimised. Everything but kRouted is a baseline, or one of our own union divergences.
 enum class Loss { kRouted, kSampledRkl, kFullRkl, kFullFkl, kUnionRkl, kUnionFkl };
-enum class Pairs { kSample, kExact };                  // m addressed samples, or the whole product coupling
+enum class Pairs { kSample, kExact };  // m addressed samples, or the whole product coupling
 enum class BudgetRule { kAdaptive, kReversed, kFixed };
-enum class Destination { kTeacherDeficit, kUniformDeficit, kStudentProportional, kRandomBackground, kRankMatched };
-enum class Side { kPair, kSource, kDestination };      // which end of a pair the update moves
+enum class Destination {
+  kTeacherDeficit,
+  kUniformDeficit,
+  kStudentProportional,
+  kRandomBackground,
+  kRankMatched
+};
+enum class Side { kPair, kSource, kDestination };  // which end of a pair the update moves
 enum class Weight { kMass, kOne };
-enum class Target { kShared, kIndependent };           // one bounded potential, or each edge clipped by itself
+enum class Target { kShared, kIndependent };  // one bounded potential, or each edge clipped by itself
 
 inline constexpr std::int32_t kFullSupport = std::numeric_limits<std::int32_t>::max();
 inline constexpr std::int32_t kPoolDraws = 64;  // background pool a state, before dropping
@@ -57,9 +63,9 @@ struct ObjectiveOptions {
 // Every field of `[objective]`, `arm` first.
 const Fields<ObjectiveOptions>& objective_fields();
 
-// The options that the names in `settings` (an object) say, over `base`. A named arm is applied first, as a preset;
-// the other names win over it. Throws UserError for an unknown name, a value out of range, or a combination that
-// means nothing.
+// The options that the names in `settings` (an object) say, over `base`. A named arm is applied first, as a
+// preset; the other names win over it. Throws UserError for an unknown name, a value out of range, or a
+// combination that means nothing.
 ObjectiveOptions objective_from(const Json& settings, const ObjectiveOptions& base = {});
 
 // Throws UserError when the settings contradict each other.

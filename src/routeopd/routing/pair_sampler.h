@@ -23,7 +23,8 @@ class MarginalSampler {
   const float* cumulative_ = nullptr;
   std::size_t n_ = 0;
   float total_ = 0;
-  std::vector<std::uint32_t> guide_;  // guide_[g]: the position drawn at u = g / guide_.size(); empty: scan instead
+  std::vector<std::uint32_t>
+      guide_;  // guide_[g]: the position drawn at u = g / guide_.size(); empty: scan instead
 };
 
 }  // namespace routeopd::routing

@@ -14,9 +14,13 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // l_delta(x) = log(max(x, delta_p)).
-double floored_log(double x, double delta_p) { return std::log(std::max(x, delta_p)); }
+double floored_log(double x, double delta_p) {
+  return std::log(std::max(x, delta_p));
+}
 
-double sum(std::span<const double> values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+double sum(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
 
 std::size_t position_in(const Ids& ids, std::int32_t id) {
   const auto at = std::lower_bound(ids.begin(), ids.end(), id);
@@ -42,7 +46,8 @@ Ids support(std::span<const double> student_logits, std::span<const double> teac
   ids.insert(ids.end(), of_teacher.begin(), of_teacher.end());
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  std::erase_if(ids, [&](std::int32_t id) { return student_logits[static_cast<std::size_t>(id)] == -kInfinity; });
+  std::erase_if(ids,
+                [&](std::int32_t id) { return student_logits[static_cast<std::size_t>(id)] == -kInfinity; });
   return ids;
 }
 
@@ -72,14 +77,19 @@ double concentration(std::span<const double> q_plus, int n_deficit) {
 
 double transport_budget(double c, const ObjectiveOptions& options) {
   switch (options.budget.rule) {
-    case BudgetRule::kAdaptive: return options.b_min + (options.b_max - options.b_min) * c;
-    case BudgetRule::kReversed: return options.b_max - (options.b_max - options.b_min) * c;
-    case BudgetRule::kFixed: break;
+    case BudgetRule::kAdaptive:
+      return options.b_min + (options.b_max - options.b_min) * c;
+    case BudgetRule::kReversed:
+      return options.b_max - (options.b_max - options.b_min) * c;
+    case BudgetRule::kFixed:
+      break;
   }
   return options.budget.fixed;
 }
 
-double bounded_potential(double potential, double budget) { return budget / 2 * std::tanh(2 * potential / budget); }
+double bounded_potential(double potential, double budget) {
+  return budget / 2 * std::tanh(2 * potential / budget);
+}
 
 Transport transport(const Ids& ids, std::span<const double> student_logits_on_u,
                     std::span<const double> teacher_logits_on_u, const ObjectiveOptions& options) {
@@ -117,19 +127,24 @@ double pair_target(const Transport& state, std::int32_t source, std::int32_t des
     return std::clamp(state.potential[b] - state.potential[a], 0.0, state.budget);
   }
   switch (options.side) {
-    case Side::kSource: return state.bounded[a];
-    case Side::kDestination: return state.bounded[b];
-    case Side::kPair: break;
+    case Side::kSource:
+      return state.bounded[a];
+    case Side::kDestination:
+      return state.bounded[b];
+    case Side::kPair:
+      break;
   }
   return state.bounded[b] - state.bounded[a];
 }
 
-LossAndGradient pair_loss(const Transport& state, std::span<const Pair> pairs, std::span<const double> old_logits,
-                          std::span<const double> current_logits, const ObjectiveOptions& options, Values* deltas) {
+LossAndGradient pair_loss(const Transport& state, std::span<const Pair> pairs,
+                          std::span<const double> old_logits, std::span<const double> current_logits,
+                          const ObjectiveOptions& options, Values* deltas) {
   LossAndGradient result;
   result.gradient.assign(current_logits.size(), 0.0);
   if (!state.routed || pairs.empty()) return result;
-  const double weight = (options.weight == Weight::kMass ? state.mass : 1.0) / static_cast<double>(pairs.size());
+  const double weight =
+      (options.weight == Weight::kMass ? state.mass : 1.0) / static_cast<double>(pairs.size());
 
   const auto change = [&](std::int32_t id) {
     return current_logits[static_cast<std::size_t>(id)] - old_logits[static_cast<std::size_t>(id)];

@@ -1,5 +1,5 @@
-// The specification: the paper's equations as plain double-precision loops, in the paper's order and under its
-// equations' names. Every fast kernel is tested against this file. Nothing here is meant to be quick.
+// The specification: the paper's equations as plain double-precision loops, in the paper's order and under
+// its equations' names. Every fast kernel is tested against this file. Nothing here is meant to be quick.
 //
 // Vectors over U are indexed by the position in Transport::ids, which ascend.
 // SPDX-License-Identifier: Apache-2.0
@@ -30,18 +30,18 @@ double log_sum_exp(std::span<const double> logits);
 
 // Everything that is known of one state before any pair is drawn.
 struct Transport {
-  Ids ids;                             // U
-  Values student_logits;               // on U
-  Values p_student, p_teacher;         // eq. union-distributions
-  Values excess, deficit;              // eq. excess-deficit
-  double mass = 0;                     // eq. mismatch-mass, M = (sum e + sum d) / 2
-  bool routed = false;                 // M > delta_M
-  Values q_minus, q_plus;              // eq. transport-marginals; empty where M = 0
-  Values potential;                    // eq. teacher-token-potential, g
-  Values bounded;                      // eq. bounded-potential-target, phi_B(g); empty where M = 0
-  int n_deficit = 0;                   // n = |D|
-  double concentration = 0;            // eq. demand-concentration
-  double budget = 0;                   // eq. transport-budget
+  Ids ids;                      // U
+  Values student_logits;        // on U
+  Values p_student, p_teacher;  // eq. union-distributions
+  Values excess, deficit;       // eq. excess-deficit
+  double mass = 0;              // eq. mismatch-mass, M = (sum e + sum d) / 2
+  bool routed = false;          // M > delta_M
+  Values q_minus, q_plus;       // eq. transport-marginals; empty where M = 0
+  Values potential;             // eq. teacher-token-potential, g
+  Values bounded;               // eq. bounded-potential-target, phi_B(g); empty where M = 0
+  int n_deficit = 0;            // n = |D|
+  double concentration = 0;     // eq. demand-concentration
+  double budget = 0;            // eq. transport-budget
 };
 
 Transport transport(const Ids& ids, std::span<const double> student_logits_on_u,
@@ -52,10 +52,11 @@ double transport_budget(double concentration, const ObjectiveOptions& options);
 double bounded_potential(double potential, double budget);
 
 // Up to kPoolDraws distinct addressed ids outside the student's top-k, in the order drawn.
-Ids background_pool(const Ids& student_top_k, std::int32_t real_ids, std::uint64_t seed, const StateAddress& address);
+Ids background_pool(const Ids& student_top_k, std::int32_t real_ids, std::uint64_t seed,
+                    const StateAddress& address);
 
-// A pair to move. For the destination controls `destination` is the control's token b', while `target` is that of the
-// pair (a, b) that was drawn from the coupling.
+// A pair to move. For the destination controls `destination` is the control's token b', while `target` is
+// that of the pair (a, b) that was drawn from the coupling.
 struct Pair {
   std::int32_t source = 0;
   std::int32_t destination = 0;
@@ -68,9 +69,9 @@ struct Pool {
   Values student_logits;
 };
 
-// m independent draws from q- x q+, sampled by inverse distribution function from the words of addressed draw i:
-// word 0 draws a, word 1 draws b, word 2 draws a control's b'. Empty when the state is not routed, or when a control
-// finds no destination.
+// m independent draws from q- x q+, sampled by inverse distribution function from the words of addressed draw
+// i: word 0 draws a, word 1 draws b, word 2 draws a control's b'. Empty when the state is not routed, or when
+// a control finds no destination.
 std::vector<Pair> sample_pairs(const Transport& state, const Pool& pool, const ObjectiveOptions& options,
                                std::uint64_t seed, const StateAddress& address);
 
@@ -78,18 +79,19 @@ std::vector<Pair> sample_pairs(const Transport& state, const Pool& pool, const O
 double pair_target(const Transport& state, std::int32_t source, std::int32_t destination,
                    const ObjectiveOptions& options);
 
-// eq. routeopd-objective on the given pairs, as a function of the full current and old logits, with its gradient on
-// the current logits (index = id, zero where nothing pulls). `deltas` receives eq. pairwise-logodds-change of each pair,
-// or, for the one-sided arms, the change of the one log-probability.
+// eq. routeopd-objective on the given pairs, as a function of the full current and old logits, with its
+// gradient on the current logits (index = id, zero where nothing pulls). `deltas` receives eq.
+// pairwise-logodds-change of each pair, or, for the one-sided arms, the change of the one log-probability.
 struct LossAndGradient {
   double loss = 0;
   Values gradient;
 };
-LossAndGradient pair_loss(const Transport& state, std::span<const Pair> pairs, std::span<const double> old_logits,
-                          std::span<const double> current_logits, const ObjectiveOptions& options,
-                          Values* deltas = nullptr);
+LossAndGradient pair_loss(const Transport& state, std::span<const Pair> pairs,
+                          std::span<const double> old_logits, std::span<const double> current_logits,
+                          const ObjectiveOptions& options, Values* deltas = nullptr);
 
-// The expectation of the pair loss over the whole coupling q- x q+, as the double sum (shared potential, both sides).
+// The expectation of the pair loss over the whole coupling q- x q+, as the double sum (shared potential, both
+// sides).
 LossAndGradient exact_loss(const Transport& state, std::span<const double> old_logits,
                            std::span<const double> current_logits, const ObjectiveOptions& options);
 

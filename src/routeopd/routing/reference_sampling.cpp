@@ -44,13 +44,15 @@ std::vector<Candidate> candidates(const Transport& state, const Pool& pool) {
   }
   for (std::size_t i = 0; i < pool.ids.size(); ++i) {
     const bool in_u = std::binary_search(state.ids.begin(), state.ids.end(), pool.ids[i]);
-    if (!in_u && std::isfinite(pool.student_logits[i])) all.push_back({pool.ids[i], pool.student_logits[i], false});
+    if (!in_u && std::isfinite(pool.student_logits[i]))
+      all.push_back({pool.ids[i], pool.student_logits[i], false});
   }
   return all;
 }
 
 // The ids of (U + pool) outside D, not a, nearest to b in pi_old-rank there; ties: lower rank.
-Ids rank_neighbours(const Transport& state, const Pool& pool, std::int32_t a, std::int32_t b, std::int32_t window) {
+Ids rank_neighbours(const Transport& state, const Pool& pool, std::int32_t a, std::int32_t b,
+                    std::int32_t window) {
   std::vector<Candidate> ranked = candidates(state, pool);
   std::sort(ranked.begin(), ranked.end(), [](const Candidate& left, const Candidate& right) {
     return std::tuple(-left.student_logit, left.id) < std::tuple(-right.student_logit, right.id);
@@ -62,7 +64,8 @@ Ids rank_neighbours(const Transport& state, const Pool& pool, std::int32_t a, st
   std::vector<std::tuple<long, long, std::int32_t>> near;  // distance, rank, id
   for (std::size_t rank = 0; rank < ranked.size(); ++rank) {
     if (ranked[rank].in_deficit || ranked[rank].id == a) continue;
-    near.emplace_back(std::abs(static_cast<long>(rank) - rank_of_b), static_cast<long>(rank), ranked[rank].id);
+    near.emplace_back(std::abs(static_cast<long>(rank) - rank_of_b), static_cast<long>(rank),
+                      ranked[rank].id);
   }
   std::sort(near.begin(), near.end());
   Ids ids;
@@ -89,7 +92,8 @@ std::optional<std::int32_t> controlled_destination(const Transport& state, const
                                                    std::size_t b, const ObjectiveOptions& options, double u) {
   Ids among;
   switch (options.destination) {
-    case Destination::kTeacherDeficit: return state.ids[b];
+    case Destination::kTeacherDeficit:
+      return state.ids[b];
     case Destination::kUniformDeficit:
       for (std::size_t i = 0; i < state.ids.size(); ++i) {
         if (state.deficit[i] > 0) among.push_back(state.ids[i]);
@@ -101,7 +105,9 @@ std::optional<std::int32_t> controlled_destination(const Transport& state, const
       if (std::accumulate(weights.begin(), weights.end(), 0.0) <= 0) return std::nullopt;
       return state.ids[inverse_distribution(weights, u)];
     }
-    case Destination::kRandomBackground: among = background(state, pool, state.ids[a]); break;
+    case Destination::kRandomBackground:
+      among = background(state, pool, state.ids[a]);
+      break;
     case Destination::kRankMatched:
       among = rank_neighbours(state, pool, state.ids[a], state.ids[b], options.rank_window);
       break;
@@ -112,11 +118,13 @@ std::optional<std::int32_t> controlled_destination(const Transport& state, const
 
 }  // namespace
 
-Ids background_pool(const Ids& student_top_k, std::int32_t real_ids, std::uint64_t seed, const StateAddress& address) {
+Ids background_pool(const Ids& student_top_k, std::int32_t real_ids, std::uint64_t seed,
+                    const StateAddress& address) {
   Ids pool;
   for (std::uint32_t draw = 0; draw < kPoolDraws; ++draw) {
     const PhiloxBlock words = addressed_words(seed, Purpose::kBackgroundPool, address, draw);
-    const auto id = static_cast<std::int32_t>(uniform_index(static_cast<std::size_t>(real_ids), unit_uniform(words[0])));
+    const auto id =
+        static_cast<std::int32_t>(uniform_index(static_cast<std::size_t>(real_ids), unit_uniform(words[0])));
     const bool seen = std::find(pool.begin(), pool.end(), id) != pool.end();
     const bool in_top_k = std::find(student_top_k.begin(), student_top_k.end(), id) != student_top_k.end();
     if (!seen && !in_top_k) pool.push_back(id);

@@ -23,7 +23,11 @@ class RangeRouter {
  public:
   RangeRouter(const StateBatch& batch, const ObjectiveOptions& options, std::uint64_t seed, bool with_support,
               Routes& routes)
-      : batch_(batch), options_(options), seed_(seed), with_support_(with_support), routes_(routes),
+      : batch_(batch),
+        options_(options),
+        seed_(seed),
+        with_support_(with_support),
+        routes_(routes),
         log_delta_p_(static_cast<float>(std::log(options.delta_p))) {
     state_.reserve(union_bound(batch));
   }
@@ -53,7 +57,8 @@ class RangeRouter {
     bool routed = !agree && static_cast<double>(state_.mass) > options_.delta_m;
     const float concentration = agree ? 0 : demand_concentration();
     const float budget = agree ? 0 : transport_budget(concentration);
-    if (routed && options_.pairs == Pairs::kSample && options_.loss == Loss::kRouted) routed = sample(at, budget);
+    if (routed && options_.pairs == Pairs::kSample && options_.loss == Loss::kRouted)
+      routed = sample(at, budget);
     if (with_support_) append_support(agree, budget);
     if (!routed) return;
 
@@ -81,14 +86,18 @@ class RangeRouter {
   float transport_budget(float concentration) const {  // eq. transport-budget
     const double spread = (options_.b_max - options_.b_min) * static_cast<double>(concentration);
     switch (options_.budget.rule) {
-      case BudgetRule::kAdaptive: return static_cast<float>(options_.b_min + spread);
-      case BudgetRule::kReversed: return static_cast<float>(options_.b_max - spread);
-      case BudgetRule::kFixed: break;
+      case BudgetRule::kAdaptive:
+        return static_cast<float>(options_.b_min + spread);
+      case BudgetRule::kReversed:
+        return static_cast<float>(options_.b_max - spread);
+      case BudgetRule::kFixed:
+        break;
     }
     return static_cast<float>(options_.budget.fixed);
   }
 
-  // m draws from q- x q+ with their targets. False when a control finds no destination: the state is then not routed.
+  // m draws from q- x q+ with their targets. False when a control finds no destination: the state is then not
+  // routed.
   bool sample(std::int64_t at, float budget) {
     const auto m = static_cast<std::size_t>(options_.m);
     const auto first = static_cast<std::size_t>(at) * m;
@@ -105,7 +114,8 @@ class RangeRouter {
       drawn_[i] = {sources_.draw(unit_uniform(words[0])), destinations_.draw(unit_uniform(words[1]))};
       const auto [a, b] = drawn_[i];
       moved_[i] = controlled ? controls_.choose(a, b, unit_uniform(words[2]))
-                             : ControlledDestination{state_.ids[b], state_.student_logits[b], static_cast<std::int32_t>(b)};
+                             : ControlledDestination{state_.ids[b], state_.student_logits[b],
+                                                     static_cast<std::int32_t>(b)};
       if (moved_[i].id < 0) return false;
     }
     write_pairs(at, first, budget);
@@ -171,7 +181,9 @@ class RangeRouter {
 
   void append_support(bool agree, float budget) {
     const auto n = static_cast<std::ptrdiff_t>(state_.n);
-    const auto append = [n](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.begin() + n); };
+    const auto append = [n](auto& to, const auto& from) {
+      to.insert(to.end(), from.begin(), from.begin() + n);
+    };
     append(support_.ids_L, state_.ids);
     append(support_.old_logits_L, state_.student_logits);
     append(support_.p_student_L, state_.p_student);
@@ -184,7 +196,8 @@ class RangeRouter {
     }
     append(support_.bounded_L, state_.bounded);
     for (std::size_t i = 0; i < state_.n; ++i) {
-      support_.log_p_teacher_L.push_back(static_cast<float>(static_cast<double>(state_.teacher_logits[i]) - state_.teacher_lse));
+      support_.log_p_teacher_L.push_back(
+          static_cast<float>(static_cast<double>(state_.teacher_logits[i]) - state_.teacher_lse));
     }
   }
 
@@ -207,7 +220,8 @@ class RangeRouter {
 
 void append(Support& all, const Support& part) {
   const auto shift = static_cast<std::int64_t>(all.ids_L.size());
-  for (std::size_t i = 1; i < part.offsets_N1.size(); ++i) all.offsets_N1.push_back(part.offsets_N1[i] + shift);
+  for (std::size_t i = 1; i < part.offsets_N1.size(); ++i)
+    all.offsets_N1.push_back(part.offsets_N1[i] + shift);
   const auto join = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
   join(all.ids_L, part.ids_L);
   join(all.old_logits_L, part.old_logits_L);
@@ -231,8 +245,9 @@ Routes empty_routes(std::int64_t states, std::int32_t pairs) {
   routes.validity_N.assign(n, Validity::kValid);
   routes.routed_N.assign(n, 0);
   routes.n_deficit_N.assign(n, 0);
-  for (auto* values : {&routes.weight_N, &routes.mass_N, &routes.concentration_N, &routes.budget_N, &routes.coverage_N,
-                       &routes.saturated_N, &routes.student_mass_N, &routes.teacher_mass_N}) {
+  for (auto* values :
+       {&routes.weight_N, &routes.mass_N, &routes.concentration_N, &routes.budget_N, &routes.coverage_N,
+        &routes.saturated_N, &routes.student_mass_N, &routes.teacher_mass_N}) {
     values->assign(n, 0);
   }
   return routes;
@@ -261,7 +276,8 @@ Routes route_states(const StateBatch& batch, const ObjectiveOptions& options, st
   Routes routes = empty_routes(batch.states, sampled ? options.m : 0);
 
   // Parts of fixed bounds, so that each thread's support can be joined in order.
-  const int parts = static_cast<int>(std::clamp<std::int64_t>(batch.states / kStatesPerThread, 1, std::max(threads, 1)));
+  const int parts =
+      static_cast<int>(std::clamp<std::int64_t>(batch.states / kStatesPerThread, 1, std::max(threads, 1)));
   std::vector<Support> supports(static_cast<std::size_t>(parts));
   parallel_ranges(parts, 1, parts, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t part = begin; part < end; ++part) {

@@ -1,5 +1,5 @@
-// The routing operator over a batch of states, fast: single precision, vectorised, threads over states. Equal to
-// `reference` within single precision; O(k + m) a state after the union of the ids.
+// The routing operator over a batch of states, fast: single precision, vectorised, threads over states. Equal
+// to `reference` within single precision; O(k + m) a state after the union of the ids.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,8 +12,8 @@
 namespace routeopd::routing {
 
 // Routes every state of the batch. Random numbers come from `seed` and each state's address alone. Fills
-// Routes::support where the objective needs it (exact coupling, union KLs) or `with_support` asks for it. Throws
-// UserError when a one-sided arm has no log-partitions, or a control no pool.
+// Routes::support where the objective needs it (exact coupling, union KLs) or `with_support` asks for it.
+// Throws UserError when a one-sided arm has no log-partitions, or a control no pool.
 Routes route_states(const StateBatch& batch, const ObjectiveOptions& options, std::uint64_t seed, int threads,
                     bool with_support = false);
 

@@ -16,7 +16,9 @@ constexpr std::uint8_t kNoOwner = 2;
 // Past this many ids a comparison sort beats counting ranks.
 constexpr std::size_t kRankSortLimit = 512;
 
-bool is_nan_or_plus_infinity(float value) { return !(value < kInfinity); }
+bool is_nan_or_plus_infinity(float value) {
+  return !(value < kInfinity);
+}
 
 void pad_logits(UnionState& state) {
   const auto end = static_cast<std::ptrdiff_t>(state.n);
@@ -52,8 +54,8 @@ void rank_slots(UnionState::Slots& slot, std::size_t count) {
   }
 }
 
-// Moves the ranked slots that the student can reach to the front of the union, in order. Without branches: about every
-// third slot is a gap, in no pattern that a processor could foresee.
+// Moves the ranked slots that the student can reach to the front of the union, in order. Without branches:
+// about every third slot is a gap, in no pattern that a processor could foresee.
 void compact(UnionState& state, std::size_t slots) {
   const std::int32_t* from_ids = state.slots.ranked_ids.data();
   const float* from_student = state.slots.ranked_student.data();
@@ -109,12 +111,14 @@ Validity build_union(const StateBatch& batch, std::int64_t at, UnionState& state
   std::copy_n(batch.teacher_at_student_NK + at * batch.student_columns, k, slot.teacher.data());
   std::copy_n(batch.teacher_logits_NJ + at * batch.teacher_columns, j, slot.teacher.data() + k);
   std::fill_n(slot.ids.data() + slots, kUnionPad, -1);
-  const SlotFlaws flaws = scan_slots(slot.ids.data(), slot.student.data(), slot.teacher.data(), slots, batch.real_ids);
+  const SlotFlaws flaws =
+      scan_slots(slot.ids.data(), slot.student.data(), slot.teacher.data(), slots, batch.real_ids);
   if (flaws.misaligned) return Validity::kMisaligned;
   rank_slots(slot, slots);
 
-  // Every slot goes to its rank, the teacher's first: where both lists have an id the student's slot stays, with a gap
-  // behind it. Gaps, like ids that the student cannot reach, are at -inf in the student and are squeezed out after.
+  // Every slot goes to its rank, the teacher's first: where both lists have an id the student's slot stays,
+  // with a gap behind it. Gaps, like ids that the student cannot reach, are at -inf in the student and are
+  // squeezed out after.
   std::int32_t* ids = slot.ranked_ids.data();
   float* student = slot.ranked_student.data();
   float* teacher = slot.ranked_teacher.data();

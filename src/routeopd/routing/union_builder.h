@@ -10,8 +10,8 @@
 
 namespace routeopd::routing {
 
-// Ids and logits of state `at` of the batch into `state`: deduplicated, ids ascending, without ids at -inf in the
-// student. Returns why the state cannot be used, or kValid.
+// Ids and logits of state `at` of the batch into `state`: deduplicated, ids ascending, without ids at -inf in
+// the student. Returns why the state cannot be used, or kValid.
 Validity build_union(const StateBatch& batch, std::int64_t at, UnionState& state);
 
 // How many ids a union of this batch can have at most, before deduplication.

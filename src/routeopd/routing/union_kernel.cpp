@@ -20,10 +20,12 @@ namespace hn = hwy::HWY_NAMESPACE;
 using F = hn::ScalableTag<float>;
 using I = hn::ScalableTag<std::int32_t>;
 
-std::size_t padded(std::size_t n) { return (n + kUnionPad - 1) / kUnionPad * kUnionPad; }
+std::size_t padded(std::size_t n) {
+  return (n + kUnionPad - 1) / kUnionPad * kUnionPad;
+}
 
-// Sums are taken in float over blocks of this many elements and across blocks in double, so that a union of the whole
-// vocabulary is as accurate as a small one.
+// Sums are taken in float over blocks of this many elements and across blocks in double, so that a union of
+// the whole vocabulary is as accurate as a small one.
 constexpr std::size_t kBlock = 1024;
 static_assert(kBlock % kUnionPad == 0);
 
@@ -42,7 +44,8 @@ SlotFlaws ScanSlots(std::int32_t* HWY_RESTRICT ids, const float* HWY_RESTRICT st
     const auto is_id = hn::VecFromMask(di, hn::Gt(id, none));
     outside = hn::Or(outside, hn::Or(hn::VecFromMask(di, hn::Lt(id, none)),
                                      hn::VecFromMask(di, hn::Not(hn::Lt(id, bound)))));
-    const auto below = hn::And(hn::Lt(hn::LoadU(d, student + i), infinity), hn::Lt(hn::LoadU(d, teacher + i), infinity));
+    const auto below =
+        hn::And(hn::Lt(hn::LoadU(d, student + i), infinity), hn::Lt(hn::LoadU(d, teacher + i), infinity));
     non_finite = hn::Or(non_finite, hn::AndNot(hn::BitCast(di, hn::VecFromMask(d, below)), is_id));
     given = hn::Or(given, is_id);
     hn::StoreU(hn::IfVecThenElse(is_id, id, hn::Set(di, kNoId)), di, ids + i);
@@ -105,8 +108,10 @@ void UnionImbalance(UnionState& state, float log_delta_p) {
   const std::size_t n = padded(state.n);
   float max_student = 0;
   float max_teacher = 0;
-  const double sum_student = ExpAgainstMax(state.student_logits.data(), state.n, state.p_student.data(), &max_student);
-  const double sum_teacher = ExpAgainstMax(state.teacher_logits.data(), state.n, state.p_teacher.data(), &max_teacher);
+  const double sum_student =
+      ExpAgainstMax(state.student_logits.data(), state.n, state.p_student.data(), &max_student);
+  const double sum_teacher =
+      ExpAgainstMax(state.teacher_logits.data(), state.n, state.p_teacher.data(), &max_teacher);
   state.student_lse = static_cast<double>(max_student) + std::log(sum_student);
   state.teacher_lse = static_cast<double>(max_teacher) + std::log(sum_teacher);
 
@@ -141,7 +146,8 @@ void UnionImbalance(UnionState& state, float log_delta_p) {
       sum_deficit = hn::Add(sum_deficit, deficit);
       sum_squares = hn::MulAdd(deficit, deficit, sum_squares);
       count = hn::Sub(count, hn::BitCast(di, hn::VecFromMask(d, hn::Gt(deficit, zero))));
-      // g = l(p_T) - l(p_S) from the logits: log p = (z - max) - log sum, floored; no logarithm of a rounded p.
+      // g = l(p_T) - l(p_S) from the logits: log p = (z - max) - log sum, floored; no logarithm of a rounded
+      // p.
       const auto z_student = hn::Sub(hn::LoadU(d, state.student_logits.data() + i), top_student);
       const auto z_teacher = hn::Sub(hn::LoadU(d, state.teacher_logits.data() + i), top_teacher);
       const auto potential = hn::Sub(hn::Max(hn::Sub(z_teacher, lse_teacher), floor),
@@ -159,7 +165,8 @@ void UnionImbalance(UnionState& state, float log_delta_p) {
   state.mass = static_cast<float>((total_excess + total_deficit) / 2);
 }
 
-void BoundedPotentials(const float* HWY_RESTRICT potential, std::size_t n, float budget, float* HWY_RESTRICT bounded) {
+void BoundedPotentials(const float* HWY_RESTRICT potential, std::size_t n, float budget,
+                       float* HWY_RESTRICT bounded) {
   const F d;
   const auto slope = hn::Set(d, 2 / budget);
   const auto half = hn::Set(d, budget / 2);

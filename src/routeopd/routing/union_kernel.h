@@ -1,6 +1,5 @@
-// The vector loops of the routing kernel (Highway, chosen for the processor at run time). Each works on a UnionState
-// whose memory is padded, so none has a tail.
-// SPDX-License-Identifier: Apache-2.0
+// The vector loops of the routing kernel (Highway, chosen for the processor at run time). Each works on a
+// UnionState whose memory is padded, so none has a tail. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -21,7 +20,8 @@ struct SlotFlaws {
 SlotFlaws scan_slots(std::int32_t* ids, const float* student, const float* teacher, std::size_t n,
                      std::int32_t real_ids);
 
-// rank[i] = how many of ids[0, n) are smaller than ids[i]. O(n^2 / lanes): for small unions the quickest sort.
+// rank[i] = how many of ids[0, n) are smaller than ids[i]. O(n^2 / lanes): for small unions the quickest
+// sort.
 void rank_ids(const std::int32_t* ids, std::size_t n, std::int32_t* rank);
 
 // From logits on U to the softmaxes, excess, deficit, mass, potential and |D| (eqs. union-distributions to
@@ -32,7 +32,8 @@ void union_imbalance(UnionState& state, float log_delta_p);
 // for n rounded up to kUnionPad.
 void bounded_potentials(const float* potential, std::size_t n, float budget, float* bounded);
 
-// How many of the ascending cumulative[0, n) are at most x: the index that the inverse distribution function gives.
+// How many of the ascending cumulative[0, n) are at most x: the index that the inverse distribution function
+// gives.
 std::size_t count_at_most(const float* cumulative, std::size_t n, float x);
 
 // How many of values[0, n) are at least `bound` in size.

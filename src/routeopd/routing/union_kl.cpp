@@ -35,7 +35,8 @@ double union_reverse_kl(std::span<const float> log_p_teacher, std::span<const fl
   for (std::size_t i = 0; i < current_logits.size(); ++i) {
     const double log_p = static_cast<double>(current_logits[i]) - lse;
     const bool takes_part = current_logits[i] != kMinusInfinity;
-    grad[i] = takes_part ? static_cast<float>(scale * std::exp(log_p) * (log_ratio(i, log_p) - divergence)) : 0.0F;
+    grad[i] =
+        takes_part ? static_cast<float>(scale * std::exp(log_p) * (log_ratio(i, log_p) - divergence)) : 0.0F;
   }
   return scale * divergence;
 }
@@ -50,7 +51,8 @@ double union_forward_kl(std::span<const float> log_p_teacher, std::span<const fl
     if (current_logits[i] == kMinusInfinity || p_teacher[i] <= 0) continue;
     const auto p = static_cast<double>(p_teacher[i]);
     teacher_mass += p;
-    divergence += p * (static_cast<double>(log_p_teacher[i]) - (static_cast<double>(current_logits[i]) - lse));
+    divergence +=
+        p * (static_cast<double>(log_p_teacher[i]) - (static_cast<double>(current_logits[i]) - lse));
   }
   for (std::size_t i = 0; i < current_logits.size(); ++i) {
     const bool takes_part = current_logits[i] != kMinusInfinity;

@@ -8,8 +8,8 @@
 
 namespace routeopd::routing {
 
-// Vectors are padded to kUnionPad elements with values that leave every sum and count alone (logits -inf, the rest 0),
-// so that vector loops have no tails.
+// Vectors are padded to kUnionPad elements with values that leave every sum and count alone (logits -inf, the
+// rest 0), so that vector loops have no tails.
 inline constexpr std::size_t kUnionPad = 64;
 
 // Stands for "no id here" where ids are compared: it sorts last.
@@ -29,7 +29,8 @@ struct UnionState {
   float mass = 0, total_excess = 0, total_deficit = 0, deficit_squares = 0;
   std::int32_t n_deficit = 0;
 
-  // Both models' columns before they are merged; a slot is a column of the student's list, then of the teacher's.
+  // Both models' columns before they are merged; a slot is a column of the student's list, then of the
+  // teacher's.
   struct Slots {
     std::vector<std::int32_t> ids, rank, ranked_ids, sorted;
     std::vector<float> student, teacher, ranked_student, ranked_teacher;
@@ -40,8 +41,8 @@ struct UnionState {
     const std::size_t room = (ids_at_most + kUnionPad - 1) / kUnionPad * kUnionPad + kUnionPad;
     for (auto* integers : {&ids, &slots.ids, &slots.rank, &slots.ranked_ids}) integers->resize(room);
     for (auto* floats : {&student_logits, &teacher_logits, &p_student, &p_teacher, &excess, &deficit,
-                         &cumulative_excess, &cumulative_deficit, &potential, &bounded, &slots.student, &slots.teacher,
-                         &slots.ranked_student, &slots.ranked_teacher}) {
+                         &cumulative_excess, &cumulative_deficit, &potential, &bounded, &slots.student,
+                         &slots.teacher, &slots.ranked_student, &slots.ranked_teacher}) {
       floats->resize(room);
     }
     slots.owner.resize(room);

@@ -1,4 +1,5 @@
-// What routing hands to the learner: for each visited state the pairs to move and by how much, or the whole support.
+// What routing hands to the learner: for each visited state the pairs to move and by how much, or the whole
+// support.
 //
 // Shapes: N states, M pairs a state, L = sum of the support sizes of all states.
 //
@@ -16,17 +17,17 @@
 
 namespace routeopd {
 
-// The union of both models' top-k at each state, in compressed rows: state n owns [offsets[n], offsets[n + 1]).
-// States that are not valid own nothing. Needed by the exact coupling and the union KLs.
+// The union of both models' top-k at each state, in compressed rows: state n owns [offsets[n], offsets[n +
+// 1]). States that are not valid own nothing. Needed by the exact coupling and the union KLs.
 struct Support {
   std::vector<std::int64_t> offsets_N1 = {0};
-  std::vector<std::int32_t> ids_L;            // ascending within a state
-  std::vector<float> old_logits_L;            // behaviour student
-  std::vector<float> log_p_teacher_L;         // -inf where the teacher gives no mass
+  std::vector<std::int32_t> ids_L;     // ascending within a state
+  std::vector<float> old_logits_L;     // behaviour student
+  std::vector<float> log_p_teacher_L;  // -inf where the teacher gives no mass
   std::vector<float> p_student_L;
   std::vector<float> p_teacher_L;
-  std::vector<float> potential_L;             // g, eq. teacher-token-potential
-  std::vector<float> bounded_L;               // phi_B(g), eq. bounded-potential-target; 0 where M = 0
+  std::vector<float> potential_L;  // g, eq. teacher-token-potential
+  std::vector<float> bounded_L;    // phi_B(g), eq. bounded-potential-target; 0 where M = 0
 };
 
 struct Routes {
@@ -36,9 +37,10 @@ struct Routes {
   // The pairs. -1 ids where the state has none (not valid, not routed, or the exact coupling).
   std::vector<std::int32_t> source_NM;
   std::vector<std::int32_t> destination_NM;
-  std::vector<float> target_NM;  // wanted change: of the pair's log-odds, or of one token's log-probability (one-sided)
-  std::vector<float> old_NM;     // the behaviour student's value of that quantity
-  std::vector<float> weight_N;   // M, or 1; 0 where not valid or not routed. A pair weighs weight / M pairs
+  std::vector<float>
+      target_NM;  // wanted change: of the pair's log-odds, or of one token's log-probability (one-sided)
+  std::vector<float> old_NM;    // the behaviour student's value of that quantity
+  std::vector<float> weight_N;  // M, or 1; 0 where not valid or not routed. A pair weighs weight / M pairs
 
   std::vector<Validity> validity_N;
   std::vector<std::uint8_t> routed_N;  // valid, M > delta_M, and a destination exists

@@ -1,8 +1,8 @@
-// What routing needs of a batch of visited states: both models' top-k and their logits at each other's ids. A view:
-// the memory belongs to the rollout and the scores.
+// What routing needs of a batch of visited states: both models' top-k and their logits at each other's ids. A
+// view: the memory belongs to the rollout and the scores.
 //
-// Shapes: N states, K columns of the student's top-k, J of the teacher's, P of the background pool, R real ids.
-// SPDX-License-Identifier: Apache-2.0
+// Shapes: N states, K columns of the student's top-k, J of the teacher's, P of the background pool, R real
+// ids. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct StateBatch {
   std::int64_t states = 0;
   std::int32_t real_ids = 0;  // ids are in [0, real_ids); padded rows of a head never take part
 
-  // Student's top-k, -1 pads a short row. Null `student_ids_NK` means the full support: K = J = real_ids, column = id,
-  // and only student_logits_NK and teacher_logits_NJ are read.
+  // Student's top-k, -1 pads a short row. Null `student_ids_NK` means the full support: K = J = real_ids,
+  // column = id, and only student_logits_NK and teacher_logits_NJ are read.
   std::int32_t student_columns = 0;
   const std::int32_t* student_ids_NK = nullptr;
   const float* student_logits_NK = nullptr;

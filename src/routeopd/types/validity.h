@@ -1,6 +1,5 @@
-// One mask with reasons: why a response state takes no part in the loss. A state is dropped for a named, counted
-// reason, never silently.
-// SPDX-License-Identifier: Apache-2.0
+// One mask with reasons: why a response state takes no part in the loss. A state is dropped for a named,
+// counted reason, never silently. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>
@@ -23,6 +22,8 @@ enum class Validity : std::uint8_t {
 inline constexpr std::array<std::string_view, 7> kValidityNames = {
     "valid", "padding", "not_generated", "truncated_scores", "misaligned", "non_finite", "empty_support"};
 
-constexpr std::string_view name_of(Validity validity) { return kValidityNames[static_cast<std::size_t>(validity)]; }
+constexpr std::string_view name_of(Validity validity) {
+  return kValidityNames[static_cast<std::size_t>(validity)];
+}
 
 }  // namespace routeopd

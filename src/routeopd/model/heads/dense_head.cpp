@@ -19,9 +19,12 @@ bool is_wide(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble;
 }
 
-at::Tensor widened(const at::Tensor& tensor) { return is_wide(tensor) ? tensor : tensor.to(at::kFloat); }
+at::Tensor widened(const at::Tensor& tensor) {
+  return is_wide(tensor) ? tensor : tensor.to(at::kFloat);
+}
 
-// Calls work(begin, end, rows) on slices of weight[0:R], each in a type that a GEMM accumulates and answers in.
+// Calls work(begin, end, rows) on slices of weight[0:R], each in a type that a GEMM accumulates and answers
+// in.
 template <class Work>
 void for_each_slice(const at::Tensor& weight_VH, std::int64_t real_ids, const Work& work) {
   const std::int64_t step = is_wide(weight_VH) ? real_ids : kWidenRows;
@@ -73,13 +76,14 @@ void dense_logits(const at::Tensor& hidden_CH, const at::Tensor& weight_VH, std:
 }
 
 double dense_head_step(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, std::int64_t real_ids,
-                       const DenseLoss& loss, at::Tensor& grad_hidden_TH, HeadGradient& grad_weight, Backend backend,
-                       std::int64_t chunk) {
+                       const DenseLoss& loss, at::Tensor& grad_hidden_TH, HeadGradient& grad_weight,
+                       Backend backend, std::int64_t chunk) {
   check(hidden_TH, weight_VH, real_ids, grad_hidden_TH, grad_weight);
   const c10::NoGradGuard no_grad;
   const auto wide = widened(hidden_TH.slice(0, 0, 0)).options();
-  const bool use_rows = backend == Backend::kHighway ||
-                        (backend == Backend::kAuto && hidden_TH.device().is_cpu() && wide.dtype() == at::kFloat);
+  const bool use_rows =
+      backend == Backend::kHighway ||
+      (backend == Backend::kAuto && hidden_TH.device().is_cpu() && wide.dtype() == at::kFloat);
   const std::int64_t tokens = hidden_TH.size(0);
   at::Tensor buffer_CR = at::empty({std::min(chunk, tokens), real_ids}, wide);
   at::Tensor grad_real_RH = grad_weight.tensor().slice(0, 0, real_ids);

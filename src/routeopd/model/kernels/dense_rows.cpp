@@ -20,8 +20,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using F = hn::ScalableTag<float>;
 using V = hn::Vec<F>;
 
-// Sums run in float over blocks of this many elements and in double across them: an error of a few 1e-7 relative
-// whatever the length of the row.
+// Sums run in float over blocks of this many elements and in double across them: an error of a few 1e-7
+// relative whatever the length of the row.
 constexpr std::size_t kBlock = 2048;
 
 // Calls body(i, valid) on whole vectors and, for the tail, on a masked one; sums what it returns.
@@ -83,7 +83,9 @@ RowLse LogSumExp(const float* row, std::size_t n) {
 
 // log softmax of one vector. The largest logit is taken off first: that difference is nearly exact, while the
 // log-partition itself would round at the size of the logits.
-HWY_INLINE V LogSoftmax(V logits, V top, V log_sum) { return hn::Sub(hn::Sub(logits, top), log_sum); }
+HWY_INLINE V LogSoftmax(V logits, V top, V log_sum) {
+  return hn::Sub(hn::Sub(logits, top), log_sum);
+}
 
 void Softmax(float* row, std::size_t n, RowLse lse, double scale) {
   const F d;
@@ -104,8 +106,11 @@ struct TwoRows {
   V student_top, student_sum, teacher_top, teacher_sum;
 
   TwoRows(const float* row, RowLse lse, const float* teacher_row, RowLse teacher_lse)
-      : student(row), teacher(teacher_row), student_top(hn::Set(F(), lse.top)),
-        student_sum(hn::Set(F(), static_cast<float>(lse.log_sum))), teacher_top(hn::Set(F(), teacher_lse.top)),
+      : student(row),
+        teacher(teacher_row),
+        student_top(hn::Set(F(), lse.top)),
+        student_sum(hn::Set(F(), static_cast<float>(lse.log_sum))),
+        teacher_top(hn::Set(F(), teacher_lse.top)),
         teacher_sum(hn::Set(F(), static_cast<float>(teacher_lse.log_sum))) {}
 
   HWY_INLINE V LogStudent(std::size_t i, std::size_t count) const {
@@ -116,8 +121,8 @@ struct TwoRows {
   }
 };
 
-double ReverseKl(float* row, RowLse lse, const float* teacher, RowLse teacher_lse, std::size_t n, float log_delta_p,
-                 double scale) {
+double ReverseKl(float* row, RowLse lse, const float* teacher, RowLse teacher_lse, std::size_t n,
+                 float log_delta_p, double scale) {
   const F d;
   const V none = hn::Set(d, -kInfinity);
   const V floor = hn::Set(d, log_delta_p);
@@ -143,7 +148,8 @@ double ReverseKl(float* row, RowLse lse, const float* teacher, RowLse teacher_ls
   return scale * divergence;
 }
 
-double ForwardKl(float* row, RowLse lse, const float* teacher, RowLse teacher_lse, std::size_t n, double scale) {
+double ForwardKl(float* row, RowLse lse, const float* teacher, RowLse teacher_lse, std::size_t n,
+                 double scale) {
   const F d;
   const V none = hn::Set(d, -kInfinity);
   const TwoRows rows(row, lse, teacher, teacher_lse);
@@ -188,19 +194,20 @@ void row_softmax(std::span<float> logits, RowLse lse, double scale) {
   HWY_DYNAMIC_DISPATCH(Softmax)(logits.data(), logits.size(), lse, scale);
 }
 
-double row_reverse_kl(std::span<float> logits, std::span<const float> teacher, float log_delta_p, double scale,
-                      std::int64_t* floored) {
+double row_reverse_kl(std::span<float> logits, std::span<const float> teacher, float log_delta_p,
+                      double scale, std::int64_t* floored) {
   const float none = -std::numeric_limits<float>::infinity();
   if (floored != nullptr) {
-    for (std::size_t v = 0; v < logits.size(); ++v) *floored += teacher[v] == none && logits[v] != none ? 1 : 0;
+    for (std::size_t v = 0; v < logits.size(); ++v)
+      *floored += teacher[v] == none && logits[v] != none ? 1 : 0;
   }
-  return HWY_DYNAMIC_DISPATCH(ReverseKl)(logits.data(), row_logsumexp(logits), teacher.data(), row_logsumexp(teacher),
-                                         logits.size(), log_delta_p, scale);
+  return HWY_DYNAMIC_DISPATCH(ReverseKl)(logits.data(), row_logsumexp(logits), teacher.data(),
+                                         row_logsumexp(teacher), logits.size(), log_delta_p, scale);
 }
 
 double row_forward_kl(std::span<float> logits, std::span<const float> teacher, double scale) {
-  return HWY_DYNAMIC_DISPATCH(ForwardKl)(logits.data(), row_logsumexp(logits), teacher.data(), row_logsumexp(teacher),
-                                         logits.size(), scale);
+  return HWY_DYNAMIC_DISPATCH(ForwardKl)(logits.data(), row_logsumexp(logits), teacher.data(),
+                                         row_logsumexp(teacher), logits.size(), scale);
 }
 
 }  // namespace routeopd::model
