@@ -66,7 +66,7 @@ class HeadGradient {
   std::vector<std::uint8_t> is_touched_;  // [V], by a visit
   std::vector<std::int32_t> touched_;     // the rows marked in is_touched_
 
-  // Scratch of add_visits, kept because fresh pages cost more than the sort.
+  // Scratch of add_visits, kept between calls.
   std::vector<RowVisit> sorted_;
   std::vector<RowVisit> unsorted_;
   std::vector<std::int64_t> run_starts_;      // where each row's visits begin in sorted_, and the end

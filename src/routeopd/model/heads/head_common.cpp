@@ -98,7 +98,7 @@ RowMatrix row_matrix(const at::Tensor& tensor) {
 }
 
 std::int64_t aten_block_rows(std::int64_t width) {
-  constexpr std::int64_t kElements = std::int64_t{1} << 22;
+  constexpr std::int64_t kElements = std::int64_t{1} << 21;
   return std::max<std::int64_t>(1, kElements / width);
 }
 

@@ -32,7 +32,7 @@ bool use_highway(std::string_view head, Backend backend, const at::Tensor& hidde
 // A CPU tensor [rows, width] in float32 or bfloat16 as the kernels see it.
 RowMatrix row_matrix(const at::Tensor& tensor);
 
-// The rows of one matrix that the ATen paths gather at a time: their temporaries stay near 16 MB each.
+// The rows of one matrix that the ATen paths gather at a time: their temporaries stay near 8 MB each.
 std::int64_t aten_block_rows(std::int64_t width);
 
 // target[visit.token] += coefficient * matrix[visit.row] (kToTokens: the gradient of hidden states), or
