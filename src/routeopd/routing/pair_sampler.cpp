@@ -4,29 +4,44 @@
 #include <algorithm>
 #include <limits>
 
-#include "routeopd/routing/union_kernel.h"
 
 namespace routeopd::routing {
 namespace {
 
-// Up to this many draws a vector scan each is cheaper than making a guide table.
-constexpr std::size_t kScanDraws = 8;
+// Up to this many draws a plain count each is cheaper than making a guide table.
+constexpr std::size_t kCountedDraws = 8;
+
+// How many of the ascending cumulative[0, n) are at most x. A loop that compilers vectorise; a binary search loses more
+// to branches that nobody can foresee.
+std::size_t count_at_most(const float* cumulative, std::size_t n, float x) {
+  std::int32_t count = 0;
+  for (std::size_t i = 0; i < n; ++i) count += cumulative[i] <= x ? 1 : 0;
+  return static_cast<std::size_t>(count);
+}
 
 }  // namespace
 
-void MarginalSampler::begin(const float* weights, std::size_t n, float* cumulative, std::size_t draws) {
-  double sum = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    sum += static_cast<double>(weights[i]);
-    cumulative[i] = static_cast<float>(sum);
+void accumulate_marginals(UnionState& state) {
+  // Two chains of additions side by side: each waits for itself alone.
+  double excess = 0;
+  double deficit = 0;
+  const float* from_excess = state.excess.data();
+  const float* from_deficit = state.deficit.data();
+  float* to_excess = state.cumulative_excess.data();
+  float* to_deficit = state.cumulative_deficit.data();
+  for (std::size_t i = 0; i < state.n; ++i) {
+    to_excess[i] = static_cast<float>(excess += static_cast<double>(from_excess[i]));
+    to_deficit[i] = static_cast<float>(deficit += static_cast<double>(from_deficit[i]));
   }
-  std::fill_n(cumulative + n, kUnionPad, std::numeric_limits<float>::infinity());
+}
+
+void MarginalSampler::begin(const float* cumulative, std::size_t n, std::size_t draws) {
   cumulative_ = cumulative;
   n_ = n;
   total_ = cumulative[n - 1];
 
   guide_.clear();
-  if (draws <= kScanDraws) return;
+  if (draws <= kCountedDraws) return;
   guide_.resize(n);
   std::size_t position = 0;
   for (std::size_t g = 0; g < n; ++g) {

@@ -10,11 +10,14 @@
 
 namespace routeopd::routing {
 
-// One of the two marginals, ready to be drawn from. Holds pointers into the UnionState it was begun with.
+// Running sums of excess and deficit into `cumulative_excess` and `cumulative_deficit`.
+void accumulate_marginals(UnionState& state);
+
+// One of the two marginals, ready to be drawn from. Holds a pointer into the UnionState it was begun with.
 class MarginalSampler {
  public:
-  // `weights[0, n)` are nonnegative with a positive sum; `cumulative` is written (n rounded up to kUnionPad).
-  void begin(const float* weights, std::size_t n, float* cumulative, std::size_t draws);
+  // `cumulative[0, n)` ascends to a positive total.
+  void begin(const float* cumulative, std::size_t n, std::size_t draws);
 
   // The smallest position whose cumulative weight exceeds u times the total, 0 <= u < 1.
   std::size_t draw(float u) const;
@@ -24,7 +27,7 @@ class MarginalSampler {
   std::size_t n_ = 0;
   float total_ = 0;
   std::vector<std::uint32_t>
-      guide_;  // guide_[g]: the position drawn at u = g / guide_.size(); empty: scan instead
+      guide_;  // guide_[g]: the position drawn at u = g / guide_.size(); empty: count instead
 };
 
 }  // namespace routeopd::routing

@@ -102,8 +102,9 @@ class RangeRouter {
     const auto m = static_cast<std::size_t>(options_.m);
     const auto first = static_cast<std::size_t>(at) * m;
     const bool controlled = options_.destination != Destination::kTeacherDeficit;
-    sources_.begin(state_.excess.data(), state_.n, state_.cumulative_excess.data(), m);
-    destinations_.begin(state_.deficit.data(), state_.n, state_.cumulative_deficit.data(), m);
+    accumulate_marginals(state_);
+    sources_.begin(state_.cumulative_excess.data(), state_.n, m);
+    destinations_.begin(state_.cumulative_deficit.data(), state_.n, m);
     if (controlled) begin_controls(at);
 
     drawn_.resize(m);

@@ -11,7 +11,7 @@ namespace routeopd::routing {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr std::uint8_t kNoOwner = 2;
+constexpr std::int32_t kNoOwner = -1;
 
 // Past this many ids a comparison sort beats counting ranks.
 constexpr std::size_t kRankSortLimit = 512;
@@ -119,22 +119,27 @@ Validity build_union(const StateBatch& batch, std::int64_t at, UnionState& state
   // Every slot goes to its rank, the teacher's first: where both lists have an id the student's slot stays,
   // with a gap behind it. Gaps, like ids that the student cannot reach, are at -inf in the student and are
   // squeezed out after.
+  // Plain local pointers, and no bytes: through vectors or chars the compiler must expect every store to move the rest.
   std::int32_t* ids = slot.ranked_ids.data();
+  std::int32_t* owner = slot.owner.data();
   float* student = slot.ranked_student.data();
   float* teacher = slot.ranked_teacher.data();
-  std::uint8_t* owner = slot.owner.data();
+  const std::int32_t* from_ids = slot.ids.data();
+  const std::int32_t* rank = slot.rank.data();
+  const float* from_student = slot.student.data();
+  const float* from_teacher = slot.teacher.data();
   std::fill_n(student, slots + kUnionPad, -kInfinity);
   std::fill_n(owner, slots, kNoOwner);
   bool repeated = false;  // one list naming an id twice is not a top-k
-  const auto place = [&](std::size_t begin, std::size_t end, std::uint8_t list) {
+  const auto place = [&](std::size_t begin, std::size_t end, std::int32_t list) {
     for (std::size_t from = begin; from < end; ++from) {
-      const auto to = static_cast<std::size_t>(slot.rank[from]);
-      if (slot.ids[from] == kNoId) continue;
+      if (from_ids[from] == kNoId) continue;
+      const std::int32_t to = rank[from];
       repeated |= owner[to] == list;
       owner[to] = list;
-      ids[to] = slot.ids[from];
-      student[to] = slot.student[from];
-      teacher[to] = slot.teacher[from];
+      ids[to] = from_ids[from];
+      student[to] = from_student[from];
+      teacher[to] = from_teacher[from];
     }
   };
   place(k, slots, 1);

@@ -20,14 +20,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 using F = hn::ScalableTag<float>;
 using I = hn::ScalableTag<std::int32_t>;
 
-std::size_t padded(std::size_t n) {
-  return (n + kUnionPad - 1) / kUnionPad * kUnionPad;
-}
+// n rounded up to whole vectors, or to groups of them; memory has room for that.
+HWY_INLINE std::size_t Whole(std::size_t n, std::size_t group) { return (n + group - 1) / group * group; }
 
 // Sums are taken in float over blocks of this many elements and across blocks in double, so that a union of
 // the whole vocabulary is as accurate as a small one.
 constexpr std::size_t kBlock = 1024;
-static_assert(kBlock % kUnionPad == 0);
+static_assert(kBlock % kUnionPad == 0, "blocks hold whole vectors");
 
 SlotFlaws ScanSlots(std::int32_t* HWY_RESTRICT ids, const float* HWY_RESTRICT student,
                     const float* HWY_RESTRICT teacher, std::size_t n, std::int32_t real_ids) {
@@ -39,7 +38,7 @@ SlotFlaws ScanSlots(std::int32_t* HWY_RESTRICT ids, const float* HWY_RESTRICT st
   auto outside = hn::Zero(di);
   auto given = hn::Zero(di);
   auto non_finite = hn::Zero(di);
-  for (std::size_t i = 0; i < padded(n); i += hn::Lanes(di)) {
+  for (std::size_t i = 0; i < Whole(n, hn::Lanes(di)); i += hn::Lanes(di)) {
     const auto id = hn::LoadU(di, ids + i);
     const auto is_id = hn::VecFromMask(di, hn::Gt(id, none));
     outside = hn::Or(outside, hn::Or(hn::VecFromMask(di, hn::Lt(id, none)),
@@ -57,7 +56,7 @@ SlotFlaws ScanSlots(std::int32_t* HWY_RESTRICT ids, const float* HWY_RESTRICT st
 void RankIds(const std::int32_t* HWY_RESTRICT ids, std::size_t n, std::int32_t* HWY_RESTRICT rank) {
   const I d;
   const std::size_t lanes = hn::Lanes(d);
-  for (std::size_t i = 0; i < padded(n); i += 4 * lanes) {  // four vectors share each broadcast
+  for (std::size_t i = 0; i < Whole(n, 4 * lanes); i += 4 * lanes) {  // four vectors share each broadcast
     const auto v0 = hn::LoadU(d, ids + i);
     const auto v1 = hn::LoadU(d, ids + i + lanes);
     const auto v2 = hn::LoadU(d, ids + i + 2 * lanes);
@@ -84,13 +83,14 @@ void RankIds(const std::int32_t* HWY_RESTRICT ids, std::size_t n, std::int32_t* 
 double ExpAgainstMax(const float* HWY_RESTRICT logits, std::size_t n, float* HWY_RESTRICT p, float* max) {
   const F d;
   const std::size_t lanes = hn::Lanes(d);
+  const std::size_t end = Whole(n, lanes);
   auto largest = hn::LoadU(d, logits);
-  for (std::size_t i = lanes; i < padded(n); i += lanes) largest = hn::Max(largest, hn::LoadU(d, logits + i));
+  for (std::size_t i = lanes; i < end; i += lanes) largest = hn::Max(largest, hn::LoadU(d, logits + i));
   const auto top = hn::MaxOfLanes(d, largest);
   double total = 0;
-  for (std::size_t block = 0; block < padded(n); block += kBlock) {
+  for (std::size_t block = 0; block < end; block += kBlock) {
     auto sum = hn::Zero(d);
-    for (std::size_t i = block; i < std::min(block + kBlock, padded(n)); i += lanes) {
+    for (std::size_t i = block; i < std::min(block + kBlock, end); i += lanes) {
       const auto value = hn::Exp(d, hn::Sub(hn::LoadU(d, logits + i), top));
       hn::StoreU(value, d, p + i);
       sum = hn::Add(sum, value);
@@ -105,20 +105,22 @@ void UnionImbalance(UnionState& state, float log_delta_p) {
   const F d;
   const I di;
   const std::size_t lanes = hn::Lanes(d);
-  const std::size_t n = padded(state.n);
+  const std::size_t n = Whole(state.n, lanes);
   float max_student = 0;
   float max_teacher = 0;
   const double sum_student =
       ExpAgainstMax(state.student_logits.data(), state.n, state.p_student.data(), &max_student);
   const double sum_teacher =
       ExpAgainstMax(state.teacher_logits.data(), state.n, state.p_teacher.data(), &max_teacher);
-  state.student_lse = static_cast<double>(max_student) + std::log(sum_student);
-  state.teacher_lse = static_cast<double>(max_teacher) + std::log(sum_teacher);
+  const double log_student = std::log(sum_student);
+  const double log_teacher = std::log(sum_teacher);
+  state.student_lse = static_cast<double>(max_student) + log_student;
+  state.teacher_lse = static_cast<double>(max_teacher) + log_teacher;
 
   const auto scale_student = hn::Set(d, static_cast<float>(1 / sum_student));
   const auto scale_teacher = hn::Set(d, static_cast<float>(1 / sum_teacher));
-  const auto lse_student = hn::Set(d, static_cast<float>(std::log(sum_student)));
-  const auto lse_teacher = hn::Set(d, static_cast<float>(std::log(sum_teacher)));
+  const auto lse_student = hn::Set(d, static_cast<float>(log_student));
+  const auto lse_teacher = hn::Set(d, static_cast<float>(log_teacher));
   const auto top_student = hn::Set(d, max_student);
   const auto top_teacher = hn::Set(d, max_teacher);
   const auto floor = hn::Set(d, log_delta_p);
@@ -175,21 +177,11 @@ void BoundedPotentials(const float* HWY_RESTRICT potential, std::size_t n, float
   }
 }
 
-std::size_t CountAtMost(const float* HWY_RESTRICT cumulative, std::size_t n, float x) {
-  const F d;
-  const auto bound = hn::Set(d, x);
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < padded(n); i += hn::Lanes(d)) {
-    count += hn::CountTrue(d, hn::Le(hn::LoadU(d, cumulative + i), bound));
-  }
-  return count;
-}
-
 std::size_t CountSaturated(const float* HWY_RESTRICT values, std::size_t n, float bound) {
   const F d;
   const auto least = hn::Set(d, bound);
   std::size_t count = 0;
-  for (std::size_t i = 0; i < padded(n); i += hn::Lanes(d)) {
+  for (std::size_t i = 0; i < Whole(n, hn::Lanes(d)); i += hn::Lanes(d)) {
     count += hn::CountTrue(d, hn::Ge(hn::Abs(hn::LoadU(d, values + i)), least));
   }
   return count;
@@ -205,7 +197,6 @@ HWY_EXPORT(ScanSlots);
 HWY_EXPORT(RankIds);
 HWY_EXPORT(UnionImbalance);
 HWY_EXPORT(BoundedPotentials);
-HWY_EXPORT(CountAtMost);
 HWY_EXPORT(CountSaturated);
 
 SlotFlaws scan_slots(std::int32_t* ids, const float* student, const float* teacher, std::size_t n,
@@ -223,10 +214,6 @@ void union_imbalance(UnionState& state, float log_delta_p) {
 
 void bounded_potentials(const float* potential, std::size_t n, float budget, float* bounded) {
   HWY_DYNAMIC_DISPATCH(BoundedPotentials)(potential, n, budget, bounded);
-}
-
-std::size_t count_at_most(const float* cumulative, std::size_t n, float x) {
-  return HWY_DYNAMIC_DISPATCH(CountAtMost)(cumulative, n, x);
 }
 
 std::size_t count_saturated(const float* values, std::size_t n, float bound) {

@@ -32,10 +32,6 @@ void union_imbalance(UnionState& state, float log_delta_p);
 // for n rounded up to kUnionPad.
 void bounded_potentials(const float* potential, std::size_t n, float budget, float* bounded);
 
-// How many of the ascending cumulative[0, n) are at most x: the index that the inverse distribution function
-// gives.
-std::size_t count_at_most(const float* cumulative, std::size_t n, float x);
-
 // How many of values[0, n) are at least `bound` in size.
 std::size_t count_saturated(const float* values, std::size_t n, float bound);
 

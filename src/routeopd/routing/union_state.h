@@ -32,20 +32,18 @@ struct UnionState {
   // Both models' columns before they are merged; a slot is a column of the student's list, then of the
   // teacher's.
   struct Slots {
-    std::vector<std::int32_t> ids, rank, ranked_ids, sorted;
+    std::vector<std::int32_t> ids, rank, ranked_ids, owner, sorted;
     std::vector<float> student, teacher, ranked_student, ranked_teacher;
-    std::vector<std::uint8_t> owner;
   } slots;
 
   void reserve(std::size_t ids_at_most) {
     const std::size_t room = (ids_at_most + kUnionPad - 1) / kUnionPad * kUnionPad + kUnionPad;
-    for (auto* integers : {&ids, &slots.ids, &slots.rank, &slots.ranked_ids}) integers->resize(room);
+    for (auto* integers : {&ids, &slots.ids, &slots.rank, &slots.ranked_ids, &slots.owner}) integers->resize(room);
     for (auto* floats : {&student_logits, &teacher_logits, &p_student, &p_teacher, &excess, &deficit,
                          &cumulative_excess, &cumulative_deficit, &potential, &bounded, &slots.student,
                          &slots.teacher, &slots.ranked_student, &slots.ranked_teacher}) {
       floats->resize(room);
     }
-    slots.owner.resize(room);
   }
 };
 
