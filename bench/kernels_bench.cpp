@@ -1,5 +1,6 @@
 // Times of single kernels by size, to see where a change moved something. A time alone is not a result:
-// ratios, checked and interleaved, come from `routeopd bench`. SPDX-License-Identifier: Apache-2.0
+// ratios, checked and interleaved, come from `routeopd bench`.
+// SPDX-License-Identifier: Apache-2.0
 #include <benchmark/benchmark.h>
 
 #include <random>

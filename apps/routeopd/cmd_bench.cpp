@@ -1,5 +1,6 @@
 // routeopd bench: our speed as ratios. Every ratio is of two things measured in turn in this run, after a
-// check that they give the same answer. SPDX-License-Identifier: Apache-2.0
+// check that they give the same answer.
+// SPDX-License-Identifier: Apache-2.0
 #include <ATen/Parallel.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // routeopd route: the operator alone. JSONL of logits in, JSONL of routes, losses and gradients out.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <cstdio>

@@ -1,5 +1,6 @@
 // What a command is: a function that declares its options on a CLI11 app and leaves a callback there.
-// Commands throw; main() prints. SPDX-License-Identifier: Apache-2.0
+// Commands throw; main() prints.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,6 @@
 // routeopd: on-policy distillation with explicit probability transport. One table of commands; each is a file
 // cmd_NAME.cpp with a function add_NAME(), and a line here.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 #include <cstdio>

@@ -1,4 +1,5 @@
 // A progress line on a terminal, a plain line now and then elsewhere, with the time left.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,6 @@
 // The answer to one line of `routeopd route`, from the double-precision reference or from the kernels of the
-// learner. SPDX-License-Identifier: Apache-2.0
+// learner.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,5 @@
 // One line of `routeopd route`: the state it describes, and the answer.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,5 @@
 // Files that are whole or absent, and the static split over threads.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // The streaming head against dense logits: values, order, padding, threads, backends, memory and errors; and
-// the packed linear layer that it is built on. SPDX-License-Identifier: Apache-2.0
+// the packed linear layer that it is built on.
+// SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/heads/streaming_head.h"
 
 #include <ATen/Parallel.h>

@@ -1,5 +1,6 @@
 // Every arm through the one interface: loss and gradients against float64 autograd of the plain formula on
-// full logits, on both backends; and what must not change a result. SPDX-License-Identifier: Apache-2.0
+// full logits, on both backends; and what must not change a result.
+// SPDX-License-Identifier: Apache-2.0
 #include "routeopd/objective/objective.h"
 
 #include <ATen/Parallel.h>

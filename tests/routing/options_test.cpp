@@ -1,4 +1,5 @@
 // The table of objective settings: presets, overrides, printing and reading back.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/routing/options.h"
 

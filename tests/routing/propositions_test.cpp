@@ -1,5 +1,6 @@
 // The paper's four propositions, its counterexample and the limits that docs/method.md states, as properties
-// of the reference on thousands of random states. SPDX-License-Identifier: Apache-2.0
+// of the reference on thousands of random states.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,6 @@
 // Random states for the tests of routing: full logits of both models, and the same states as the batch the
-// kernel takes. SPDX-License-Identifier: Apache-2.0
+// kernel takes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,6 @@
 // The fast kernel against the reference: every setting, every instruction set of this machine, any number of
-// threads. SPDX-License-Identifier: Apache-2.0
+// threads.
+// SPDX-License-Identifier: Apache-2.0
 #include "routeopd/routing/route_states.h"
 
 #include <gtest/gtest.h>

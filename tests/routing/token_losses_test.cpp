@@ -1,5 +1,6 @@
 // The exact coupling and the union KLs of the learner against the reference's double sums and softmaxes, and
-// the reference's gradients against finite differences. SPDX-License-Identifier: Apache-2.0
+// the reference's gradients against finite differences.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // A file that appears under its name whole or not at all: written beside it, flushed to the disk, renamed.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,5 @@
 // What the processor offers, in words: a time means nothing without it.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,6 @@
 // How the library fails: UserError for anything a user or a file can cause, ROUTEOPD_INVARIANT for our own
-// bugs. SPDX-License-Identifier: Apache-2.0
+// bugs.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <fmt/format.h>

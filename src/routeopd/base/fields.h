@@ -1,5 +1,6 @@
 // Options declared once: a table of fields per options struct gives parsing, checking, help and printing to
-// the command line, to JSON lines and to TOML recipes alike. SPDX-License-Identifier: Apache-2.0
+// the command line, to JSON lines and to TOML recipes alike.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cmath>

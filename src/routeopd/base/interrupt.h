@@ -1,4 +1,5 @@
 // Ctrl-C and SIGTERM as a question that long loops ask between two pieces of work.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,5 @@
 // A static split of [0, count) over threads, for the layers that know nothing of torch.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

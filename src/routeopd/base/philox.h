@@ -4,6 +4,7 @@
 //   key     = the run's seed (low word, high word)
 //   counter = { purpose << 24 | draw, step, prompt << 8 | response, position }
 //
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

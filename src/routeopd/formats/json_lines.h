@@ -1,4 +1,5 @@
 // JSONL: one JSON object a line, UTF-8. Errors name the file and the line.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

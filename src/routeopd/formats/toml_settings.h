@@ -1,4 +1,5 @@
 // Reads a section of a TOML recipe as plain settings.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

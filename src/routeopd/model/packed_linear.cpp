@@ -1,5 +1,6 @@
 // oneDNN is reached through torch's dispatcher, which is the one way to it that the wheel exports: the same
-// two operators that torch.compile uses for frozen weights. SPDX-License-Identifier: Apache-2.0
+// two operators that torch.compile uses for frozen weights.
+// SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/packed_linear.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>

@@ -4,6 +4,7 @@
 // so pack once an update of the weights. Inference only: no gradient flows through apply().
 //
 // Shapes: N outputs, K inputs, M rows of input.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

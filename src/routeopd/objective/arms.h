@@ -1,4 +1,5 @@
 // The arms behind make_objective(), one file each, and the rows of Routes that several of them read.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,6 @@
 // Full-vocabulary reverse and forward KL with exact gradients. Both models' logits are walked in chunks of
 // tokens; the teacher's are computed beside the student's and dropped with the chunk.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>

@@ -1,6 +1,7 @@
 // The objectives on log-probabilities of single tokens, which need the log-partition and so the dense head:
 // sampled reverse KL, and the one-sided ablations. With l = log pi_theta at a few ids and s = d loss / d l,
-// the gradient on the logits is  sum of s_i (e_i - pi_theta). SPDX-License-Identifier: Apache-2.0
+// the gradient on the logits is  sum of s_i (e_i - pi_theta).
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -3,6 +3,7 @@
 // loss of a token.
 //
 // Shapes: T states of a micro-batch, M pairs a state, H hidden size, V rows of the head's weight, R real ids.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,6 @@
 // The routed objective on sampled pairs (eq. routeopd-objective), two-sided: the pair head, and Huber on each
-// pair. SPDX-License-Identifier: Apache-2.0
+// pair.
+// SPDX-License-Identifier: Apache-2.0
 #include "routeopd/objective/arms.h"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // The objectives on the whole union of each state: the exact coupling and the union KLs (ours). All read the
-// logits at the ids of U through the gather head; none needs the LM-head product. SPDX-License-Identifier:
-// Apache-2.0
+// logits at the ids of U through the gather head; none needs the LM-head product.
+// SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
 #include "routeopd/base/error.h"

@@ -1,4 +1,5 @@
 // A plain table for a terminal: columns as wide as they need to be, numbers to the right.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

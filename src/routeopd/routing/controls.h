@@ -1,5 +1,6 @@
 // The destination controls of the fast kernel: where a pair's mass is sent instead of to the drawn deficit
-// token. SPDX-License-Identifier: Apache-2.0
+// token.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

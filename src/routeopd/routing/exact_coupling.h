@@ -3,6 +3,7 @@
 // With u = (z_theta - z_old) - phi on U, the loss is w E[h_kappa(u_b - u_a)], a ~ q-, b ~ q+. While every
 // residual is inside the Huber transition it is  (w/2) (Var+ u + Var- u + (mean+ u - mean- u)^2),  O(k).
 // Otherwise both sides are sorted by u and prefix sums give each token's part, O(k log k).
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,5 @@
 // The Huber loss of a residual (eq. huber-loss) and its derivative.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,9 +1,9 @@
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/routing/pair_sampler.h"
 
 #include <algorithm>
 #include <limits>
-
 
 namespace routeopd::routing {
 namespace {

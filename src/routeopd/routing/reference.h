@@ -2,6 +2,7 @@
 // its equations' names. Every fast kernel is tested against this file. Nothing here is meant to be quick.
 //
 // Vectors over U are indexed by the position in Transport::ids, which ascend.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,6 @@
 // The baselines and diagnostics of one state in double precision: sampled reverse KL, full-vocabulary and
 // union KLs, routing fidelity and background leakage. The specification of the dense and gather objectives.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

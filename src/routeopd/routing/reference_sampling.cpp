@@ -1,4 +1,5 @@
 // The reference's drawing of pairs: the product coupling and the five destination controls.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>

@@ -1,3 +1,4 @@
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/routing/union_kernel.h"
 
@@ -21,7 +22,9 @@ using F = hn::ScalableTag<float>;
 using I = hn::ScalableTag<std::int32_t>;
 
 // n rounded up to whole vectors, or to groups of them; memory has room for that.
-HWY_INLINE std::size_t Whole(std::size_t n, std::size_t group) { return (n + group - 1) / group * group; }
+HWY_INLINE std::size_t Whole(std::size_t n, std::size_t group) {
+  return (n + group - 1) / group * group;
+}
 
 // Sums are taken in float over blocks of this many elements and across blocks in double, so that a union of
 // the whole vocabulary is as accurate as a small one.

@@ -1,5 +1,6 @@
 // The vector loops of the routing kernel (Highway, chosen for the processor at run time). Each works on a
-// UnionState whose memory is padded, so none has a tail. SPDX-License-Identifier: Apache-2.0
+// UnionState whose memory is padded, so none has a tail.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

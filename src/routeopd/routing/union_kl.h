@@ -1,5 +1,6 @@
 // KL divergences of the current student and the teacher on the union U alone (ours): the locality of routing,
-// the shape of reverse or forward KL, and no LM-head product. SPDX-License-Identifier: Apache-2.0
+// the shape of reverse or forward KL, and no LM-head product.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <span>

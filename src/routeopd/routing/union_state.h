@@ -1,4 +1,5 @@
 // The union of one state inside the fast kernel: working memory that a thread reuses from state to state.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -38,7 +39,8 @@ struct UnionState {
 
   void reserve(std::size_t ids_at_most) {
     const std::size_t room = (ids_at_most + kUnionPad - 1) / kUnionPad * kUnionPad + kUnionPad;
-    for (auto* integers : {&ids, &slots.ids, &slots.rank, &slots.ranked_ids, &slots.owner}) integers->resize(room);
+    for (auto* integers : {&ids, &slots.ids, &slots.rank, &slots.ranked_ids, &slots.owner})
+      integers->resize(room);
     for (auto* floats : {&student_logits, &teacher_logits, &p_student, &p_teacher, &excess, &deficit,
                          &cumulative_excess, &cumulative_deficit, &potential, &bounded, &slots.student,
                          &slots.teacher, &slots.ranked_student, &slots.ranked_teacher}) {

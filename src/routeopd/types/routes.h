@@ -7,6 +7,7 @@
 //   source_NM = {17, 17}   destination_NM = {4, 9}   target_NM = {0.35, 0.31}   old_NM = {-1.2, -2.5}
 //   weight_N = {0.42}: 42 % of the mass on the union sits on the wrong tokens; the learner raises
 //   z_4 - z_17 by 0.35 and z_9 - z_17 by 0.31 over their old values, with weight 0.42 / 2 each.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

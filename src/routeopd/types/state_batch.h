@@ -2,7 +2,8 @@
 // view: the memory belongs to the rollout and the scores.
 //
 // Shapes: N states, K columns of the student's top-k, J of the teacher's, P of the background pool, R real
-// ids. SPDX-License-Identifier: Apache-2.0
+// ids.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

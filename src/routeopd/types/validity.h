@@ -1,5 +1,6 @@
 // One mask with reasons: why a response state takes no part in the loss. A state is dropped for a named,
-// counted reason, never silently. SPDX-License-Identifier: Apache-2.0
+// counted reason, never silently.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>

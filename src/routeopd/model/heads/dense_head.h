@@ -6,6 +6,7 @@
 // gradients.
 //
 // Shapes: T tokens, C of them a chunk, H hidden size, V rows of the weight, R <= V real ids.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

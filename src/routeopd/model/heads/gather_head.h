@@ -4,6 +4,7 @@
 //   d loss / d h = sum of g_i W_i,   d loss / d W_i = g_i h.
 //
 // O(H) operations an id, and no [T,V] anywhere. Tensors, backends and errors are as in pair_head.h.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -7,6 +7,7 @@
 //   dense head   logits of the whole vocabulary          all rows, in chunks of tokens
 //
 // Shapes: T tokens, M pairs a token, H hidden size, V rows of the weight (padding included), R <= V real ids.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,6 +1,6 @@
 // What the sparse heads (pair, gather) share besides head.h: the checks of their arguments, made before any
-// memory is touched, the choice of the backend, and the ATen form of the row sums. SPDX-License-Identifier:
-// Apache-2.0
+// memory is touched, the choice of the backend, and the ATen form of the row sums.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,5 +1,6 @@
 // HeadGradient: sparse row-wise accumulation into a dense buffer. Visits are sorted by row (stable, so that a
 // row's sum has one order), and threads take whole rows, cut where the number of visits is even.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>

@@ -12,7 +12,8 @@
 // also takes float64, for tests: values and gradients are float64 then, and only TokenLoss still sees
 // float32. source_TM and destination_TM: int32, any device. A negative source means "no pair": its
 // destination is ignored, its log-odds are 0 and it has no gradient. Ids outside [0, V) and tensors that do
-// not fit throw UserError before anything is written. SPDX-License-Identifier: Apache-2.0
+// not fit throw UserError before anything is written.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <ATen/ATen.h>

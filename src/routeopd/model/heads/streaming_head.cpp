@@ -1,3 +1,4 @@
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/heads/streaming_head.h"
 
@@ -19,9 +20,8 @@ namespace routeopd::model {
 namespace {
 
 constexpr std::int64_t kMaxTileRows = 4096;
-constexpr std::int64_t kTokenBlock = 256;  // logits of a tile: 4 MB; below 128 the GEMM slows down
-constexpr std::int64_t kStateBytes = 64LL
-                                     << 20;  // of the top-k states a thread: more only for a k of thousands
+constexpr std::int64_t kTokenBlock = 256;      // logits of a tile: 4 MB; below 128 the GEMM slows down
+constexpr std::int64_t kStateBytes = 1 << 26;  // of the top-k states a thread: more only for a k of thousands
 
 // Tiles of nearly equal size, their number a multiple of 8 so that 2, 4 or 8 threads end together. A function
 // of the vocabulary alone: the result must not depend on the threads.

@@ -4,7 +4,8 @@
 // cache, and the row kernel (kernels/row_topk.h) and the gathers read them there.
 //
 // Shapes: T tokens, H hidden size, V rows of the weight (padding included), R <= V real ids, K = min(k, R) of
-// the top-k, G ids gathered a token. SPDX-License-Identifier: Apache-2.0
+// the top-k, G ids gathered a token.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <ATen/ATen.h>

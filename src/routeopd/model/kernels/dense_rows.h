@@ -1,5 +1,6 @@
 // The arithmetic of dense objectives on one row of full-vocabulary logits (Highway, chosen at run time). Each
 // function reads a row of logits and leaves the gradient of its loss in the same memory.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

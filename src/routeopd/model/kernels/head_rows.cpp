@@ -1,7 +1,8 @@
 // Highway kernels of head_rows.h. Columns are walked in chunks of kChunk: prefetch that chunk of the rows to
 // come, then compute. Four rows (or two pairs) go together, so that one load of the hidden row serves all
 // four, and a gradient row is loaded and stored once for four visits. Columns past the last whole vector are
-// done one by one: nothing outside a row is read or written. SPDX-License-Identifier: Apache-2.0
+// done one by one: nothing outside a row is read or written.
+// SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/kernels/head_rows.h"
 
 #include <algorithm>

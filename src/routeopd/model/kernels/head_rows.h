@@ -5,6 +5,7 @@
 //
 // All three are bound by memory. `ahead` therefore says how many entries, beyond those of this call, lie
 // behind the given pointer and will be asked for soon: their rows are prefetched while this call computes.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

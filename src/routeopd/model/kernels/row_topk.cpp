@@ -4,6 +4,7 @@
 // bound of the k-th largest value and becomes the threshold. Then less than k lanes hold anything above it,
 // so at most 16 k values of a sub-tile become candidates, in any order of the input; of the values equal to
 // the threshold only the first k are looked at. The second pass sums the exponentials, from the cache.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/kernels/row_topk.h"
 

@@ -7,6 +7,7 @@
 // the states of several threads may be merged, with the same answer.
 //
 // Work is bounded for every order of the input (ascending, equal, sawtooth, staircase): see row_topk.cpp.
+//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,5 @@
 // The plain parts of the row kernel: sums in two factors, the set of best keys, and the reference.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>

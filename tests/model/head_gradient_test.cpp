@@ -1,11 +1,12 @@
 // HeadGradient against a plain loop in float64: sums, their independence of threads and cuts, the rows it
-// knows to be touched, dense contributions, clearing and errors. SPDX-License-Identifier: Apache-2.0
+// knows to be touched, dense contributions, clearing and errors.
+// SPDX-License-Identifier: Apache-2.0
 #include <hwy/highway.h>
 
 #include <atomic>
 #include <random>
 
-#include "unit/head_testing.h"
+#include "model/head_testing.h"
 
 namespace routeopd::model::testing {
 namespace {

@@ -1,11 +1,12 @@
 // The pair head against float64 autograd through full logits: values, loss and gradients, on every
 // instruction set, backend and type; then what must not change them (threads, cuts), what must not be there
-// (a [T,V] matrix) and what is refused. SPDX-License-Identifier: Apache-2.0
+// (a [T,V] matrix) and what is refused.
+// SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/heads/pair_head.h"
 
 #include <hwy/highway.h>
 
-#include "unit/head_testing.h"
+#include "model/head_testing.h"
 
 namespace routeopd::model::testing {
 namespace {

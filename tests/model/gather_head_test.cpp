@@ -1,5 +1,6 @@
 // The gather head against float64 autograd through full logits: values, loss and gradients, on every
 // instruction set, backend and type; then threads, cuts, long lists, memory and errors.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/heads/gather_head.h"
 
@@ -7,7 +8,7 @@
 
 #include <numeric>
 
-#include "unit/head_testing.h"
+#include "model/head_testing.h"
 
 namespace routeopd::model::testing {
 namespace {

@@ -1,5 +1,6 @@
 // What the tests of the sparse heads share: tensors that end at a page which must not be touched, a loss with
-// a kink, its float64 autograd, and every Highway target of this machine. SPDX-License-Identifier: Apache-2.0
+// a kink, its float64 autograd, and every Highway target of this machine.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,0 +1,82 @@
+// JSONL and TOML as users write them, with the errors they get.
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "routeopd/formats/json_lines.h"
+#include "routeopd/formats/toml_settings.h"
+
+namespace routeopd::formats {
+namespace {
+
+using ::testing::HasSubstr;
+
+class FileWith {
+ public:
+  explicit FileWith(const std::string& text)
+      : path_(std::filesystem::path(::testing::TempDir()) / ("formats-" + std::to_string(::getpid()))) {
+    std::ofstream(path_, std::ios::binary) << text;
+  }
+  ~FileWith() { std::filesystem::remove(path_); }
+  FileWith(const FileWith&) = delete;
+  FileWith& operator=(const FileWith&) = delete;
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+template <class Work>
+std::string error_of(const Work& work) {
+  try {
+    work();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(JsonLines, ReadsObjectsPassesOverBlankLinesAndCountsThem) {
+  const FileWith file("{\"a\":1}\n\n  \r\n{\"a\":2}\r\n{\"a\":3}");
+  JsonLines lines(file.path());
+  EXPECT_EQ((*lines.next())["a"], 1);
+  EXPECT_EQ((*lines.next())["a"], 2);
+  EXPECT_EQ(lines.line(), 4);
+  EXPECT_EQ((*lines.next())["a"], 3) << "the last line needs no line feed";
+  EXPECT_FALSE(lines.next());
+}
+
+TEST(JsonLines, NamesTheLineThatIsWrong) {
+  const FileWith file("{\"a\":1}\n[2]\n");
+  JsonLines lines(file.path());
+  lines.next();
+  EXPECT_THAT(error_of([&] { lines.next(); }), HasSubstr(":2: expected a JSON object, got array"));
+  const FileWith cut("{\"a\":1}\n{\"a\":");
+  JsonLines short_lines(cut.path());
+  short_lines.next();
+  EXPECT_THAT(error_of([&] { short_lines.next(); }),
+              HasSubstr(":2: expected one JSON object a line, got a line that ends"));
+  EXPECT_THAT(error_of([] { JsonLines("no/such/file"); }), HasSubstr("no/such/file: cannot be read"));
+}
+
+TEST(TomlSection, ReadsEveryKindOfValue) {
+  const FileWith file("seed = 3\n[objective]\narm = \"fixed_mid\"\nk = 16\nkappa = 0.5\n[other]\nx = 1\n");
+  const Json section = toml_section(file.path(), "objective");
+  EXPECT_EQ(section, (Json{{"arm", "fixed_mid"}, {"k", 16}, {"kappa", 0.5}}));
+  EXPECT_EQ(toml_section(file.path(), "missing"), Json::object());
+  EXPECT_THAT(error_of([&] { toml_section(file.path(), "seed"); }),
+              HasSubstr("expected seed to be a section"));
+}
+
+TEST(TomlSection, NamesTheLineThatIsNotToml) {
+  const FileWith file("[objective]\nk = = 3\n");
+  EXPECT_THAT(error_of([&] { toml_section(file.path(), "objective"); }), HasSubstr(":2: not TOML"));
+  EXPECT_THAT(error_of([] { toml_section("no/such/file", "objective"); }), HasSubstr("cannot be read"));
+}
+
+}  // namespace
+}  // namespace routeopd::formats
