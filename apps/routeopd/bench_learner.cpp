@@ -196,9 +196,7 @@ void bench_time(Bench& bench, const Shape& shape) {
     learner.gradient.clear();
   };
   const model::DenseLoss dense = dense_pair_loss(zipf, scale);
-  // A dense step overwrites the head's gradient, so it needs no clearing; with one buffer for both, the
-  // clearing of what a dense step leaves is kept out of the sparse steps' times below by a buffer of their
-  // own.
+  // The dense steps have a head gradient of their own, which is never cleared: they overwrite or accumulate.
   model::HeadGradient dense_gradient(at::zeros({shape.vocabulary, shape.hidden}));
   at::Tensor dense_grad_hidden = at::zeros_like(learner.grad_hidden_TH);
   const auto dense_step = [&] {

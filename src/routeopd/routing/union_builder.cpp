@@ -119,8 +119,8 @@ Validity build_union(const StateBatch& batch, std::int64_t at, UnionState& state
 
   // Every slot goes to its rank, the teacher's first: where both lists have an id the student's slot stays,
   // with a gap behind it. Gaps, like ids that the student cannot reach, are at -inf in the student and are
-  // squeezed out after.
-  // Plain local pointers, and no bytes: through vectors or chars the compiler must expect every store to move the rest.
+  // squeezed out after. Plain local pointers, and no bytes: through vectors or chars the compiler must expect
+  // every store to move the rest.
   std::int32_t* ids = slot.ranked_ids.data();
   std::int32_t* owner = slot.owner.data();
   float* student = slot.ranked_student.data();
