@@ -53,6 +53,11 @@ int run(int argc, char** argv) {
 }  // namespace routeopd::app
 
 int main(int argc, char** argv) {
-  routeopd::catch_interrupts();
-  return routeopd::app::run(argc, argv);
+  try {
+    routeopd::catch_interrupts();
+    return routeopd::app::run(argc, argv);
+  } catch (const std::exception& error) {  // while the commands were being declared
+    std::fprintf(stderr, "routeopd: failed: %s\n", error.what());
+    return 1;
+  }
 }

@@ -85,7 +85,8 @@ std::string choice_name(Enum value, const Choices<Enum>& choices) {
 }
 
 template <class Struct, class Enum>
-Field<Struct> choice_field(std::string name, Enum Struct::* member, std::string help, Choices<Enum> choices) {
+Field<Struct> choice_field(std::string name, Enum Struct::* member, std::string help,
+                           const Choices<Enum>& choices) {
   help += ": " + choice_names(choices);
   return {
       std::move(name), std::move(help),
