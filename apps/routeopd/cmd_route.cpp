@@ -82,8 +82,8 @@ void add_rows(report::TextTable& table, const RouteLine& line, const Json& answe
     table.add({first ? name : "", first ? mass : "",
                first ? fmt::format("{:.3f}", answer["concentration"].get<double>()) : "",
                first ? fmt::format("{:.3f}", answer["budget"].get<double>()) : "", text_of(a),
-               probability("p_student", a) + " > " + probability("p_teacher", a), text_of(b),
-               probability("p_student", b) + " < " + probability("p_teacher", b),
+               probability("p_student", a) + ", " + probability("p_teacher", a), text_of(b),
+               probability("p_student", b) + ", " + probability("p_teacher", b),
                fmt::format("{:+.3f}", pair["target"].get<double>()),
                fmt::format("{:+.3f}", pair["delta"].get<double>()),
                first ? fmt::format("{:.5f}", answer["loss"].get<double>()) : ""});
