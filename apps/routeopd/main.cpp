@@ -19,6 +19,14 @@ namespace routeopd::app {
 #define DECLARE(name, summary) void add_##name(CLI::App& app);
 ROUTEOPD_COMMANDS(DECLARE)
 
+// An error is one line of bounded length, whatever a file had in it.
+void print_error(std::string message) {
+  constexpr std::size_t kLongest = 1000;
+  for (char& c : message) c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+  if (message.size() > kLongest) message.replace(kLongest, std::string::npos, " …");
+  std::fprintf(stderr, "routeopd: %s\n", message.c_str());
+}
+
 int run(int argc, char** argv) {
   CLI::App app("RouteOPD: on-policy distillation as explicit probability transport", "routeopd");
   app.set_version_flag("--version", "routeopd " ROUTEOPD_VERSION);
@@ -33,19 +41,16 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& wanted) {  // --help, --version
     return app.exit(wanted);
   } catch (const CLI::ParseError& error) {
-    std::string message = error.what();
-    for (char& c : message) c = c == '\n' ? ' ' : c;
-    std::fprintf(stderr, "routeopd: %s; see `routeopd --help` or `routeopd COMMAND --help`\n",
-                 message.c_str());
+    print_error(std::string(error.what()) + "; see `routeopd --help` or `routeopd COMMAND --help`");
     return 2;
   } catch (const Interrupted& stop) {
-    std::fprintf(stderr, "routeopd: interrupted; nothing was left half-written\n");
+    print_error("interrupted; nothing was left half-written");
     return 128 + stop.signal();
   } catch (const UserError& error) {
-    std::fprintf(stderr, "routeopd: %s\n", error.what());
+    print_error(error.what());
     return 1;
   } catch (const std::exception& error) {  // the disk, memory, LibTorch
-    std::fprintf(stderr, "routeopd: failed: %s\n", error.what());
+    print_error(std::string("failed: ") + error.what());
     return 1;
   }
 }

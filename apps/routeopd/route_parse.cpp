@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kVocabularyLimit = 1 << 22;
+constexpr double kLogitLimit = 1e30;  // differences and sums stay finite in single precision
 
 std::vector<double> logits_of(const Json& line, const std::string& key) {
   const Json& values = line[key];
@@ -23,11 +24,11 @@ std::vector<double> logits_of(const Json& line, const std::string& key) {
   for (const Json& value : values) {
     if (value == "-inf") {
       logits.push_back(-kInfinity);
-    } else if (value.is_number() && std::isfinite(value.get<double>())) {
+    } else if (value.is_number() && std::abs(value.get<double>()) <= kLogitLimit) {
       logits.push_back(value.get<double>());
     } else {
-      throw UserError("{}[{}]: expected a finite number or \"-inf\", got {}", key, logits.size(),
-                      value.dump());
+      throw UserError("{}[{}]: expected a number of size up to {} or \"-inf\", got {}", key, logits.size(),
+                      kLogitLimit, value.dump());
     }
   }
   if (*std::max_element(logits.begin(), logits.end()) == -kInfinity) {

@@ -148,6 +148,8 @@ class BadInput(unittest.TestCase):
         self.refused({"student_logits": [1, "nan"], "teacher_logits": [1, 2]}, says=("student_logits[1]", "nan"))
         self.refused({"student_logits": [1, "inf"], "teacher_logits": [1, 2]}, says="student_logits[1]")
         self.refused({"student_logits": [1, None], "teacher_logits": [1, 2]}, says="student_logits[1]")
+        self.refused({"student_logits": [1, 1e300], "teacher_logits": [1, 2]}, says=("student_logits[1]", "1e+30"))
+        self.refused({"student_logits": [1, "a\nb" * 5000], "teacher_logits": [1, 2]}, says="student_logits[1]")
         self.refused('{"student_logits":[1,1e999],"teacher_logits":[1,2]}', says="number")
         self.refused({"student_logits": ["-inf", "-inf"], "teacher_logits": [1, 2]}, says="every value is -inf")
 
