@@ -105,7 +105,6 @@ Transport transport_of(const Routes& routes, const ObjectiveOptions& options) {
   state.p_teacher = widened(support.p_teacher_L);
   state.potential = widened(support.potential_L);
   state.mass = static_cast<double>(routes.mass_N[0]);
-  state.routed = routes.routed_N[0] != 0;
   double total_excess = 0;
   double total_deficit = 0;
   for (std::size_t i = 0; i < state.ids.size(); ++i) {
@@ -117,6 +116,7 @@ Transport transport_of(const Routes& routes, const ObjectiveOptions& options) {
     total_deficit += state.deficit.back();
   }
   if (total_excess <= 0 || total_deficit <= 0) return state;
+  state.routed = state.mass > options.delta_m;  // whether or not a control found a destination
   for (const double e : state.excess) state.q_minus.push_back(e / total_excess);
   for (const double d : state.deficit) state.q_plus.push_back(d / total_deficit);
   state.bounded = widened(support.bounded_L);
@@ -196,7 +196,7 @@ Parts parts_in_float(const RouteLine& line, const StateAddress& address) {
   parts.state = transport_of(routes, options);
   if (line.pairs && parts.state.routed) {
     parts.pairs = given_pairs(line, parts.state);
-  } else if (parts.state.routed) {
+  } else if (routes.routed_N[0] != 0) {
     for (std::size_t i = 0; i < routes.source_NM.size(); ++i) {
       parts.pairs.push_back(
           {routes.source_NM[i], routes.destination_NM[i], static_cast<double>(routes.target_NM[i])});

@@ -71,6 +71,17 @@ TEST_F(Folder, ReplacesAnOldFile) {
   EXPECT_EQ(text_of(path), "new");
 }
 
+TEST_F(Folder, WritesThroughALinkAndLeavesDevicesAlone) {
+  std::ofstream(folder_ / "target.txt") << "old";
+  fs::create_symlink(folder_ / "target.txt", folder_ / "link.txt");
+  AtomicFile file(folder_ / "link.txt");
+  file.write("new");
+  file.commit();
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link.txt"));
+  EXPECT_EQ(text_of(folder_ / "target.txt"), "new");
+  EXPECT_THROW(AtomicFile("/dev/null"), UserError);
+}
+
 TEST_F(Folder, RefusesWhatCannotBeAFile) {
   EXPECT_THROW(AtomicFile(folder_ / "no" / "such" / "place"), UserError);
   EXPECT_THROW(AtomicFile{folder_}, UserError);

@@ -13,9 +13,15 @@
 
 namespace routeopd {
 
-AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), temporary_(path_) {
-  if (std::filesystem::is_directory(path_))
-    throw UserError("{}: is a directory, expected the name of a file", path_.string());
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+  namespace fs = std::filesystem;
+  std::error_code unreadable;
+  if (fs::is_symlink(path_, unreadable)) path_ = fs::weakly_canonical(path_);  // the rename is for its target
+  if (fs::exists(path_, unreadable) && !fs::is_regular_file(path_, unreadable)) {
+    throw UserError("{}: is not a regular file, and would be replaced by one; name a file, or - for a stream",
+                    path_.string());
+  }
+  temporary_ = path_;
   temporary_ += fmt::format(".partial-{}", ::getpid());
   stream_.open(temporary_, std::ios::binary | std::ios::trunc);
   if (!stream_) fail("cannot be written");
