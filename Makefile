@@ -17,7 +17,7 @@ PRESET ?= release
 BUILD := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 PYTHON := $(or $(TORCH_PYTHON),$(CURDIR)/.venv/bin/python)
 
-.PHONY: demo test build tests bench install asan format format-check lint setup clean
+.PHONY: reconfigure demo test build tests bench install asan format format-check lint setup clean
 
 demo: build
 	@./examples/demo.sh $(BUILD)/routeopd
@@ -31,8 +31,12 @@ build: $(BUILD)/build.ninja
 tests: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet -j $(JOBS) all
 
-$(BUILD)/build.ninja: | setup
+# Configured anew when another Python is named than the one in the cache.
+CONFIGURED := $(shell sed -n 's/^ROUTEOPD_TORCH_PYTHON:[A-Z]*=//p' $(BUILD)/CMakeCache.txt 2>/dev/null)
+$(BUILD)/build.ninja: $(if $(filter $(PYTHON),$(CONFIGURED)),,reconfigure) | setup
 	@cmake --preset $(PRESET) -DROUTEOPD_TORCH_PYTHON=$(PYTHON) --log-level=NOTICE
+
+reconfigure:
 
 setup:
 	@TORCH_PYTHON="$(TORCH_PYTHON)" scripts/setup.sh
