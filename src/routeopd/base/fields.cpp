@@ -19,6 +19,7 @@ Json value_of_word(const std::string& word) {
       read.ec == std::errc() && read.ptr == end) {
     if (std::isfinite(number)) return number;  // "inf" and "nan" stay words, so that an error can show them
   }
+  if (word == "true" || word == "false") return word == "true";
   return word;
 }
 

@@ -32,7 +32,7 @@ using Fields = std::vector<Field<Struct>>;
 template <class Enum>
 using Choices = std::vector<std::pair<std::string, Enum>>;
 
-// What a command line's word means as a JSON value: a number where it reads as one, else a string.
+// What a command line's word means as a JSON value: a number, true or false where it reads as one, else a string.
 Json value_of_word(const std::string& word);
 
 // The known name nearest to `name` by edit distance.
@@ -92,6 +92,26 @@ Field<Struct> choice_field(std::string name, Enum Struct::* member, std::string 
       std::move(name), std::move(help),
       [member, choices](Struct& options, const Json& value) { options.*member = choice_of(value, choices); },
       [member, choices](const Struct& options) { return Json(choice_name(options.*member, choices)); }};
+}
+
+template <class Struct>
+Field<Struct> text_field(std::string name, std::string Struct::* member, std::string help) {
+  return {std::move(name), std::move(help),
+          [member](Struct& options, const Json& value) {
+            if (!value.is_string()) throw UserError("expected text, got {}", shown(value));
+            options.*member = value.get<std::string>();
+          },
+          [member](const Struct& options) { return Json(options.*member); }};
+}
+
+template <class Struct>
+Field<Struct> switch_field(std::string name, bool Struct::* member, std::string help) {
+  return {std::move(name), std::move(help),
+          [member](Struct& options, const Json& value) {
+            if (!value.is_boolean()) throw UserError("expected true or false, got {}", shown(value));
+            options.*member = value.get<bool>();
+          },
+          [member](const Struct& options) { return Json(options.*member); }};
 }
 
 template <class Struct>

@@ -22,6 +22,7 @@ enum class Purpose : std::uint8_t {
   kBootstrap = 4,
   kProbe = 5,
   kLaboratory = 6,
+  kInitialWeights = 7,
 };
 
 // Where a visited state is: which step of the run, which prompt, which of its responses, which token

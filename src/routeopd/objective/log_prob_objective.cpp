@@ -1,5 +1,5 @@
 // The objectives on log-probabilities of single tokens, which need the log-partition and so the dense head:
-// sampled reverse KL, and the one-sided ablations. With l = log pi_theta at a few ids and s = d loss / d l,
+// sampled reverse KL, the one-sided ablations, and the cross-entropy of given responses. With l = log pi_theta at a few ids and s = d loss / d l,
 // the gradient on the logits is  sum of s_i (e_i - pi_theta).
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
@@ -169,12 +169,39 @@ class SampledRklObjective : public Objective {
   model::Backend backend_;
 };
 
+// -log pi_theta(a): supervised fine-tuning on given responses.
+class SftObjective : public Objective {
+ public:
+  explicit SftObjective(model::Backend backend) : backend_(backend) {}
+
+  bool dense() const override { return true; }
+
+  ObjectiveResult step(const LearnerBatch& batch, at::Tensor& grad_hidden_TH,
+                       model::HeadGradient& grad_weight) const override {
+    ROUTEOPD_INVARIANT(batch.sampled_id_T && batch.denominator > 0);
+    const std::span actions(batch.sampled_id_T + batch.first_state,
+                            static_cast<std::size_t>(batch.hidden_TH.size(0)));
+    const model::TokenLoss loss = [&](std::int64_t, std::span<const float> log_probs, std::span<float> slopes) {
+      slopes[0] = static_cast<float>(-1 / batch.denominator);
+      return -static_cast<double>(log_probs[0]) / batch.denominator;
+    };
+    ObjectiveResult result;
+    result.loss = model::dense_head_step(batch.hidden_TH, batch.weight_VH, batch.real_ids,
+                                         on_rows(actions, 1, loss), grad_hidden_TH, grad_weight, backend_);
+    return result;
+  }
+
+ private:
+  model::Backend backend_;
+};
+
 }  // namespace
 
 std::unique_ptr<Objective> make_log_prob_objective(const routing::ObjectiveOptions& options,
                                                    model::Backend backend) {
   if (options.loss == routing::Loss::kSampledRkl)
     return std::make_unique<SampledRklObjective>(options, backend);
+  if (options.loss == routing::Loss::kSft) return std::make_unique<SftObjective>(backend);
   return std::make_unique<OneSidedObjective>(options, backend);
 }
 

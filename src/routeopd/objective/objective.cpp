@@ -17,6 +17,7 @@ std::unique_ptr<Objective> make_objective(const routing::ObjectiveOptions& optio
     case Loss::kFullFkl:
       return make_full_kl_objective(options, backend);
     case Loss::kSampledRkl:
+    case Loss::kSft:
       return make_log_prob_objective(options, backend);
     case Loss::kRouted:
       break;

@@ -33,8 +33,8 @@ struct LearnerBatch {
   const Routes* routes = nullptr;
   std::int64_t first_state = 0;
 
-  // sampled_rkl: the action taken at each state and both models' log-probability of it. -inf in the teacher
-  // counts as log delta_p.
+  // sampled_rkl: the action taken at each state (-1: none) and both models' log-probability of it. -inf in the
+  // teacher counts as log delta_p. sft reads the action alone.
   const std::int32_t* sampled_id_T = nullptr;
   const float* sampled_old_logprob_T = nullptr;
   const float* sampled_teacher_logprob_T = nullptr;

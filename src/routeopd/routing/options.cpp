@@ -45,7 +45,7 @@ Json name_of(const Budget& budget) {
   return budget.fixed;
 }
 
-// An arm sets the loss and the six settings it stands for, all of them, so that one arm after another leaves
+// An arm sets the loss and the five settings it stands for, all of them, so that one arm after another leaves
 // nothing of the first behind.
 struct Preset {
   Loss loss = Loss::kRouted;
@@ -82,6 +82,8 @@ const std::vector<std::pair<std::string, Preset>>& presets() {
     // ours
     arms.push_back({"union_rkl", {.loss = Loss::kUnionRkl}});
     arms.push_back({"union_fkl", {.loss = Loss::kUnionFkl}});
+    // no teacher
+    arms.push_back({"sft", {.loss = Loss::kSft}});
     return arms;
   }();
   return table;

@@ -12,8 +12,9 @@
 
 namespace routeopd::routing {
 
-// What is minimised. Everything but kRouted is a baseline, or one of our own union divergences.
-enum class Loss { kRouted, kSampledRkl, kFullRkl, kFullFkl, kUnionRkl, kUnionFkl };
+// What is minimised. Everything but kRouted is a baseline, or one of our own union divergences; kSft is the
+// cross-entropy of given responses and knows no teacher.
+enum class Loss { kRouted, kSampledRkl, kFullRkl, kFullFkl, kUnionRkl, kUnionFkl, kSft };
 enum class Pairs { kSample, kExact };  // m addressed samples, or the whole product coupling
 enum class BudgetRule { kAdaptive, kReversed, kFixed };
 enum class Destination {
@@ -72,7 +73,7 @@ ObjectiveOptions objective_from(const Json& settings, const ObjectiveOptions& ba
 // Throws UserError when the settings contradict each other.
 void check_objective(const ObjectiveOptions& options);
 
-// Names of all arms, in the order of the method's table.
+// Names of all arms, in the order of the method's table, sft last.
 std::vector<std::string> arm_names();
 
 }  // namespace routeopd::routing

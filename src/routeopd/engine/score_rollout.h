@@ -1,0 +1,30 @@
+// The scoring stage: the teacher reads what the student wrote, and both models' values meet.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "routeopd/engine/engine.h"
+#include "routeopd/types/scores.h"
+
+namespace routeopd::engine {
+
+struct ScoreOptions {
+  std::int32_t k = 32;          // top-k of both models; 0: none (the whole vocabulary is walked from hidden states)
+  bool rescore = false;         // run the student's own forward in place of what the rollout captured
+  bool teacher_hidden = false;  // keep the teacher's hidden states, for objectives over the whole vocabulary
+  std::vector<std::int32_t> pool_ids_NP;  // background ids, -1 pads
+  std::int32_t pool_columns = 0;
+};
+
+// Fills the student's own columns of `rollout` by a forward over the finished sequences: what capture does while
+// decoding, at the price of a second pass.
+void rescore(Engine& student, Rollout& rollout, std::int32_t k);
+
+// One teacher pass: its top-k, log-partition, and logits at the student's top-k and at the token taken; then the
+// student's logits at the teacher's top-k. A state whose values are not finite is marked, never dropped in silence.
+Scores score_rollout(Engine& student, Engine& teacher, Rollout& rollout, const ScoreOptions& options);
+
+}  // namespace routeopd::engine

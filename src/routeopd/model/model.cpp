@@ -1,0 +1,126 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/model/model.h"
+
+#include <c10/core/GradMode.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "routeopd/base/error.h"
+#include "routeopd/base/philox.h"
+
+namespace routeopd::model {
+namespace {
+
+// Two independent normal deviates for each pair of elements (Box-Muller on addressed uniforms).
+void fill_normal(at::Tensor& tensor, std::uint64_t seed, std::uint32_t number, double sigma) {
+  float* const values = tensor.data_ptr<float>();
+  const std::int64_t count = tensor.numel();
+  for (std::int64_t i = 0; i < count; i += 2) {
+    const StateAddress at{.step = number, .position = static_cast<std::uint32_t>(i / 2)};
+    const PhiloxBlock words = addressed_words(seed, Purpose::kInitialWeights, at, 0);
+    const double radius = sigma * std::sqrt(-2 * std::log(1.0 - static_cast<double>(unit_uniform(words[0]))));
+    const double angle = 2 * std::numbers::pi * static_cast<double>(unit_uniform(words[1]));
+    values[i] = static_cast<float>(radius * std::cos(angle));
+    if (i + 1 < count) values[i + 1] = static_cast<float>(radius * std::sin(angle));
+  }
+}
+
+bool is_residual_output(const std::string& name) {
+  return name.ends_with("o_proj.weight") || name.ends_with("down_proj.weight");
+}
+
+}  // namespace
+
+std::vector<Parameter> parameters(const Model& model) {
+  std::vector<Parameter> all;
+  all.push_back({"model.embed_tokens.weight", model.embed_VH});
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const Layer& layer = model.layers[i];
+    const auto add = [&](const char* name, const at::Tensor& tensor) {
+      all.push_back({fmt::format("model.layers.{}.{}.weight", i, name), tensor});
+    };
+    add("input_layernorm", layer.input_norm_H);
+    add("self_attn.q_proj", layer.q_proj_QH);
+    add("self_attn.k_proj", layer.k_proj_CH);
+    add("self_attn.v_proj", layer.v_proj_CH);
+    add("self_attn.o_proj", layer.o_proj_HQ);
+    add("self_attn.q_norm", layer.q_norm_D);
+    add("self_attn.k_norm", layer.k_norm_D);
+    add("post_attention_layernorm", layer.post_norm_H);
+    add("mlp.gate_proj", layer.gate_FH);
+    add("mlp.up_proj", layer.up_FH);
+    add("mlp.down_proj", layer.down_HF);
+  }
+  all.push_back({"model.norm.weight", model.norm_H});
+  if (!model.config.tie_word_embeddings) all.push_back({"lm_head.weight", model.head_VH});
+  return all;
+}
+
+std::int64_t Model::parameter_count() const {
+  std::int64_t count = 0;
+  for (const Parameter& parameter : parameters(*this)) count += parameter.tensor.numel();
+  return count;
+}
+
+Model allocate_model(const formats::ModelConfig& config) {
+  const std::int64_t h = config.hidden_size, f = config.intermediate_size, d = config.head_dim;
+  const std::int64_t q = config.num_attention_heads * d, c = config.num_key_value_heads * d;
+  const auto matrix = [](std::int64_t rows, std::int64_t columns) { return at::empty({rows, columns}, at::kFloat); };
+  const auto vector = [](std::int64_t size) { return at::empty({size}, at::kFloat); };
+  Model model;
+  model.config = config;
+  model.embed_VH = matrix(config.vocab_size, h);
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    Layer layer;
+    layer.input_norm_H = vector(h);
+    layer.q_proj_QH = matrix(q, h);
+    layer.k_proj_CH = matrix(c, h);
+    layer.v_proj_CH = matrix(c, h);
+    layer.o_proj_HQ = matrix(h, q);
+    layer.q_norm_D = vector(d);
+    layer.k_norm_D = vector(d);
+    layer.post_norm_H = vector(h);
+    layer.gate_FH = matrix(f, h);
+    layer.up_FH = matrix(f, h);
+    layer.down_HF = matrix(h, f);
+    model.layers.push_back(std::move(layer));
+  }
+  model.norm_H = vector(h);
+  model.head_VH = config.tie_word_embeddings ? model.embed_VH : matrix(config.vocab_size, h);
+  return model;
+}
+
+Model random_model(const formats::ModelConfig& config, std::uint64_t seed, double sigma) {
+  const c10::NoGradGuard no_grad;
+  Model model = allocate_model(config);
+  const double residual = 1 / std::sqrt(2.0 * static_cast<double>(config.num_hidden_layers));
+  std::uint32_t number = 0;
+  for (Parameter& parameter : parameters(model)) {
+    if (parameter.tensor.dim() == 1) {
+      parameter.tensor.fill_(1);
+    } else {
+      fill_normal(parameter.tensor, seed, number,
+                  is_residual_output(parameter.name) ? sigma * residual : sigma);
+    }
+    ++number;
+  }
+  return model;
+}
+
+Model clone_model(const Model& model) {
+  Model copy = allocate_model(model.config);
+  copy_weights(model, copy);
+  return copy;
+}
+
+void copy_weights(const Model& from, Model& to) {
+  const c10::NoGradGuard no_grad;
+  const std::vector<Parameter> source = parameters(from);
+  std::vector<Parameter> target = parameters(to);
+  ROUTEOPD_INVARIANT(source.size() == target.size());
+  for (std::size_t i = 0; i < source.size(); ++i) target[i].tensor.copy_(source[i].tensor);
+}
+
+}  // namespace routeopd::model

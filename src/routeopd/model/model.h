@@ -1,0 +1,74 @@
+// A decoder's configuration and weights, and the Hugging Face directory they come from and go to. Training, generation
+// and scoring share these tensors; what differs between them is the attention they hand to the forward (qwen3.h).
+//
+// Shapes: V rows of the vocabulary (padding included), H hidden, F feed-forward, D head, Q = D * query heads,
+// C = D * key-value heads.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "routeopd/formats/model_config.h"
+
+namespace routeopd::model {
+
+struct Layer {
+  at::Tensor input_norm_H;
+  at::Tensor q_proj_QH, k_proj_CH, v_proj_CH, o_proj_HQ;
+  at::Tensor q_norm_D, k_norm_D;
+  at::Tensor post_norm_H;
+  at::Tensor gate_FH, up_FH, down_HF;
+};
+
+struct Model {
+  formats::ModelConfig config;
+  at::Tensor embed_VH;
+  std::vector<Layer> layers;
+  at::Tensor norm_H;
+  at::Tensor head_VH;  // the same tensor as embed_VH when the two are tied
+
+  std::int64_t parameter_count() const;
+};
+
+// A weight under its name in Hugging Face's files.
+struct Parameter {
+  std::string name;
+  at::Tensor tensor;
+};
+
+// Every weight once: a tied head is not listed.
+std::vector<Parameter> parameters(const Model& model);
+
+// Float32 weights of the right shapes with unspecified values.
+Model allocate_model(const formats::ModelConfig& config);
+
+// Weights from nothing: matrices normal with deviation `sigma` (residual outputs scaled by 1 / sqrt(2 layers)), norms
+// one. Addressed randomness: a weight's value depends on the seed, its tensor and its place alone.
+Model random_model(const formats::ModelConfig& config, std::uint64_t seed, double sigma = 0.02);
+
+// An independent copy of the weights.
+Model clone_model(const Model& model);
+
+// Copies the values of `from` into the tensors of `to`.
+void copy_weights(const Model& from, Model& to);
+
+// Reads config.json and model.safetensors, widened to float32. Throws UserError with the file and the tensor that is
+// missing, unexpected or of a wrong shape.
+Model load_model(const std::filesystem::path& directory);
+
+// Writes a directory that `transformers` loads: config.json and tokenizer files as they are in `like` (byte for byte),
+// the weights as model.safetensors. Written beside and renamed; `directory` must not exist.
+void save_model(const Model& model, const std::filesystem::path& directory, const std::filesystem::path& like);
+
+// The same files into a directory that is there.
+void write_model_files(const Model& model, const std::filesystem::path& directory, const std::filesystem::path& like);
+
+// A safetensors file of float32 tensors, in the order given.
+void save_tensors(const std::filesystem::path& path, const std::vector<Parameter>& tensors);
+
+}  // namespace routeopd::model

@@ -1,0 +1,104 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/text/prompts.h"
+
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "routeopd/formats/json_lines.h"
+
+namespace routeopd::text {
+namespace {
+
+constexpr std::string_view kSlot = "{problem}";
+
+std::string text_of(const Json& line, const char* name) {
+  if (!line[name].is_string()) throw UserError("{}: expected text, got {}", name, shown(line[name]));
+  return line[name].get<std::string>();
+}
+
+std::vector<std::int32_t> ids_of(const Json& value) {
+  if (!value.is_array()) throw UserError("prompt_ids: expected a list of ids, got {}", shown(value));
+  std::vector<std::int32_t> ids;
+  for (const Json& id : value) {
+    const Range range{.low = 0, .high = std::numeric_limits<std::int32_t>::max()};
+    ids.push_back(static_cast<std::int32_t>(number_in(id, range, true)));
+  }
+  return ids;
+}
+
+Prompt prompt_of(const Json& line, std::uint32_t number, const PromptTemplate& words, const Tokenizer* tokenizer) {
+  Prompt prompt;
+  prompt.number = number;
+  prompt.id = line.contains("id") ? shown(line["id"]) : std::to_string(number);
+  if (line.contains("prompt_ids")) {
+    prompt.ids = ids_of(line["prompt_ids"]);
+  } else if (line.contains("problem") || line.contains("prompt")) {
+    prompt.text = line.contains("problem") ? words.apply(text_of(line, "problem")) : text_of(line, "prompt");
+    if (tokenizer == nullptr) throw UserError("text needs a tokenizer, and the model directory has none; give prompt_ids");
+    prompt.ids = tokenizer->encode(prompt.text);
+  } else if (line.contains("messages")) {
+    throw UserError("messages: chat templates are not supported yet; give problem, prompt or prompt_ids");
+  } else {
+    throw UserError("expected problem, prompt or prompt_ids");
+  }
+  if (prompt.ids.empty()) throw UserError("the prompt has no tokens");
+  if (line.contains("answer")) prompt.answer = shown(line["answer"]);
+  return prompt;
+}
+
+}  // namespace
+
+PromptTemplate::PromptTemplate(std::string words) : words_(words == "raw" ? std::string(kSlot) : std::move(words)) {
+  if (words_ == "chat") {
+    throw UserError("template: chat templates are not supported yet; expected raw, or a text with {}", kSlot);
+  }
+  if (words_.find(kSlot) == std::string::npos)
+    throw UserError("template: expected raw, or a text with {}, got {}", kSlot, words_);
+}
+
+std::string PromptTemplate::apply(const std::string& problem) const {
+  std::string text;
+  std::size_t from = 0;
+  for (std::size_t at = words_.find(kSlot); at != std::string::npos; at = words_.find(kSlot, from)) {
+    text.append(words_, from, at - from).append(problem);
+    from = at + kSlot.size();
+  }
+  return text.append(words_, from);
+}
+
+Prompt make_prompt(std::string id, std::uint32_t number, std::string text, const Tokenizer& tokenizer) {
+  Prompt prompt;
+  prompt.id = std::move(id);
+  prompt.number = number;
+  prompt.ids = tokenizer.encode(text);
+  prompt.text = std::move(text);
+  return prompt;
+}
+
+std::vector<Prompt> read_prompts(const std::string& path, const PromptTemplate& words, const Tokenizer* tokenizer,
+                                 std::int32_t eos) {
+  formats::JsonLines lines(path);
+  std::vector<Prompt> prompts;
+  std::set<std::string> ids;
+  while (const auto line = lines.next()) {
+    try {
+      Prompt prompt = prompt_of(*line, static_cast<std::uint32_t>(prompts.size()), words, tokenizer);
+      if (!ids.insert(prompt.id).second) throw UserError("id {} stands there twice", prompt.id);
+      if (line->contains("response")) {
+        if (tokenizer == nullptr) throw UserError("response: text needs a tokenizer, and the model directory has none");
+        prompt.response = text_of(*line, "response");
+        prompt.response_ids = tokenizer->encode(prompt.response);
+        if (eos >= 0) prompt.response_ids.push_back(eos);
+      }
+      prompts.push_back(std::move(prompt));
+    } catch (const UserError& error) {
+      throw UserError("{}: {}", lines.where(), error.what());
+    }
+  }
+  if (prompts.empty()) throw UserError("{}: no prompts; expected one JSON object a line", path);
+  return prompts;
+}
+
+}  // namespace routeopd::text

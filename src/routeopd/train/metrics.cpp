@@ -1,0 +1,117 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/train/metrics.h"
+
+#include <sys/resource.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace routeopd::train {
+namespace {
+
+// Mean of values[n] over the states that `counts` says; NaN values are left out.
+template <class Counts>
+double mean_over(const std::vector<float>& values, const Counts& counts) {
+  double sum = 0, count = 0;
+  for (std::size_t n = 0; n < values.size(); ++n) {
+    if (!counts(n) || std::isnan(values[n])) continue;
+    sum += static_cast<double>(values[n]);
+    ++count;
+  }
+  return count == 0 ? 0 : sum / count;
+}
+
+// Mean entropy, in nats, of the distribution over the top-k ids and the rest as one outcome: a lower bound of the full
+// one, near it where the top-k holds the mass.
+double top_entropy(const std::vector<float>& top_logits_NK, const std::vector<float>& logsumexp_N, std::int32_t columns,
+                   const Routes& routes) {
+  double sum = 0, count = 0;
+  const auto k = static_cast<std::size_t>(columns);
+  for (std::size_t n = 0; k > 0 && n < logsumexp_N.size(); ++n) {
+    if (routes.validity_N[n] != Validity::kValid) continue;
+    double entropy = 0, rest = 1;
+    for (std::size_t i = 0; i < k; ++i) {
+      const double log_p = static_cast<double>(top_logits_NK[n * k + i]) - static_cast<double>(logsumexp_N[n]);
+      const double p = std::exp(log_p);
+      if (p > 0) entropy -= p * log_p;
+      rest -= p;
+    }
+    if (rest > 0) entropy -= rest * std::log(rest);
+    sum += entropy;
+    ++count;
+  }
+  return count == 0 ? 0 : sum / count;
+}
+
+}  // namespace
+
+void StageClock::book(const std::string& stage) {
+  const Clock::time_point now = Clock::now();
+  const double passed = std::chrono::duration<double>(now - last_).count();
+  last_ = now;
+  total_ += passed;
+  seconds_[stage] = seconds_.value(stage, 0.0) + passed;
+}
+
+Json StageClock::seconds() const {
+  Json all = seconds_;
+  all["total"] = total_;
+  return all;
+}
+
+std::int64_t peak_memory_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+}
+
+Json step_metrics(std::int64_t step, const Experience& experience, const UpdateResult& update) {
+  const Rollout& rollout = *experience.rollout;
+  double clipped = 0;
+  for (const Response& response : rollout.responses_B) clipped += response.finish == Finish::kLength ? 1 : 0;
+  const auto responses = static_cast<double>(rollout.responses_B.size());
+  Json metrics = {{"step", step},
+                  {"tokens", rollout.states()},
+                  {"loss", update.loss},
+                  {"lr", update.lr},
+                  {"grad_norm", update.grad_norm},
+                  {"response_tokens", static_cast<double>(rollout.states()) / responses},
+                  {"clip_ratio", clipped / responses},
+                  {"skipped_updates", update.skipped}};
+  if (experience.routes == nullptr) return metrics;
+
+  const Routes& routes = *experience.routes;
+  const Scores& scores = *experience.scores;
+  const auto valid = [&](std::size_t n) { return routes.validity_N[n] == Validity::kValid; };
+  const auto routed = [&](std::size_t n) { return routes.routed_N[n] != 0; };
+  Json validity = Json::object();
+  double valid_states = 0, routed_states = 0;
+  for (std::size_t n = 0; n < routes.validity_N.size(); ++n) {
+    const std::string reason(name_of(routes.validity_N[n]));
+    validity[reason] = validity.value(reason, 0) + 1;
+    valid_states += valid(n) ? 1 : 0;
+    routed_states += routed(n) ? 1 : 0;
+  }
+  validity["not_routed"] = static_cast<std::int64_t>(valid_states - routed_states);
+  metrics["validity"] = validity;
+  metrics["routed_share"] = valid_states == 0 ? 0 : routed_states / valid_states;
+  metrics["mass"] = mean_over(routes.mass_N, valid);
+  metrics["concentration"] = mean_over(routes.concentration_N, routed);
+  metrics["budget"] = mean_over(routes.budget_N, routed);
+  metrics["saturated"] = mean_over(routes.saturated_N, routed);
+  metrics["coverage"] = mean_over(routes.coverage_N, routed);
+  metrics["student_mass"] = mean_over(routes.student_mass_N, valid);
+  metrics["teacher_mass"] = mean_over(routes.teacher_mass_N, valid);
+  metrics["entropy"] = top_entropy(rollout.top_logits_NK, rollout.logsumexp_N, rollout.columns, routes);
+  metrics["teacher_entropy"] =
+      top_entropy(scores.teacher_logits_NJ, scores.teacher_logsumexp_N, scores.columns, routes);
+  metrics["capture_error"] = update.capture_error;
+  metrics["floored"] = update.floored;
+  metrics["teacher_calls"] = rollout.responses_B.size();
+  metrics["teacher_tokens"] = scores.teacher_tokens;
+  return metrics;
+}
+
+}  // namespace routeopd::train

@@ -1,0 +1,53 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/train/optimizer.h"
+
+#include <c10/core/GradMode.h>
+
+#include <cmath>
+
+#include "routeopd/base/error.h"
+
+namespace routeopd::train {
+
+AdamW::AdamW(std::vector<model::Parameter> parameters, const OptimizerSection& options)
+    : parameters_(std::move(parameters)), options_(options) {
+  for (const model::Parameter& parameter : parameters_) {
+    weights_.push_back(parameter.tensor);
+    first_.push_back(at::zeros_like(parameter.tensor));
+    second_.push_back(at::zeros_like(parameter.tensor));
+    steps_.push_back(at::zeros({}, at::kFloat));
+  }
+}
+
+double AdamW::step(std::vector<at::Tensor>& gradients, double lr) {
+  const c10::NoGradGuard no_grad;
+  ROUTEOPD_INVARIANT(gradients.size() == weights_.size());
+  double squares = 0;
+  for (const at::Tensor& gradient : gradients) {
+    const double norm = at::linalg_vector_norm(gradient).item<double>();
+    squares += norm * norm;
+  }
+  const double norm = std::sqrt(squares);
+  if (!std::isfinite(norm)) return norm;
+  if (options_.clip > 0 && norm > options_.clip) {
+    // 1e-6 as in torch.nn.utils.clip_grad_norm_.
+    for (at::Tensor& gradient : gradients) gradient.mul_(options_.clip / (norm + 1e-6));
+  }
+  for (at::Tensor& step : steps_) step.add_(1);
+  at::_fused_adamw_(weights_, gradients, first_, second_, {}, steps_, lr, options_.beta1, options_.beta2,
+                    options_.weight_decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false);
+  ++updates_;
+  return norm;
+}
+
+std::vector<model::Parameter> AdamW::state() const {
+  std::vector<model::Parameter> all;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    all.push_back({"exp_avg." + parameters_[i].name, first_[i]});
+    all.push_back({"exp_avg_sq." + parameters_[i].name, second_[i]});
+  }
+  return all;
+}
+
+}  // namespace routeopd::train

@@ -1,0 +1,92 @@
+// A recipe: everything a run depends on, in one TOML file. Each field is declared once, in recipe.cpp, with its name,
+// help and check; reading, `--set`, the resolved copy in the run directory and the docs all come from that.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "routeopd/routing/options.h"
+
+namespace routeopd::train {
+
+struct StudentSection {
+  std::string path;
+  std::string dtype = "auto";
+};
+
+struct TeacherSection {
+  std::string path;
+};
+
+struct DataSection {
+  std::string prompts;
+  std::string prompt_template = "chat";
+  bool shuffle = true;
+};
+
+enum class OldScores { kCapture, kRescore };
+
+struct RolloutSection {
+  std::int32_t prompts_per_step = 32;
+  std::int32_t n = 4;
+  double temperature = 1.0;
+  double top_p = 1.0;
+  std::int64_t max_new_tokens = 16384;
+  OldScores old_scores = OldScores::kCapture;
+};
+
+enum class ScheduleKind { kCosine, kConstant };
+
+struct OptimizerSection {
+  double lr = 1e-6;
+  double beta1 = 0.9, beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+  double clip = 1.0;  // global norm; 0: off
+  ScheduleKind schedule = ScheduleKind::kCosine;
+  double warmup = 0.03;  // share of the steps
+};
+
+struct TrainSection {
+  std::int64_t steps = 100;
+  std::int32_t minibatches = 1;
+  std::int32_t epochs = 1;
+  std::int64_t micro_tokens = 16384;
+  bool rollouts = false;
+};
+
+struct CheckpointSection {
+  std::int64_t every = 50;  // 0: at the end alone
+  std::int32_t keep = 2;    // 0: all
+};
+
+struct Recipe {
+  std::uint64_t seed = 42;
+  std::string out;
+  StudentSection student;
+  TeacherSection teacher;
+  DataSection data;
+  RolloutSection rollout;
+  routing::ObjectiveOptions objective;
+  OptimizerSection optimizer;
+  TrainSection train;
+  CheckpointSection checkpoint;
+
+  bool sft() const { return objective.loss == routing::Loss::kSft; }
+  std::int64_t updates() const { return train.steps * train.minibatches * train.epochs; }
+};
+
+// The file's settings over the defaults, then `settings` ("section.key=value") over the file's. An arm named in a
+// setting brings its whole preset with it. Throws UserError for an unknown section or key, with the nearest known one.
+Recipe read_recipe(const std::string& path, const std::vector<std::string>& settings = {});
+
+// Throws UserError, with the reason, for a recipe that cannot run or cannot learn.
+void check_recipe(const Recipe& recipe);
+
+// The complete recipe as TOML, each field under its help; read_recipe() reads it back equal.
+std::string recipe_text(const Recipe& recipe);
+
+}  // namespace routeopd::train

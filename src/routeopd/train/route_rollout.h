@@ -1,0 +1,36 @@
+// The routing stage: from what both models said to what should move.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+
+#include "routeopd/engine/score_rollout.h"
+#include "routeopd/routing/options.h"
+#include "routeopd/types/rollout.h"
+#include "routeopd/types/routes.h"
+#include "routeopd/types/scores.h"
+
+namespace routeopd::train {
+
+// The LM heads, for support over the whole vocabulary: logits are then formed from hidden states, a chunk of states at a
+// time.
+struct Heads {
+  at::Tensor student_VH;
+  at::Tensor teacher_UG;
+  std::int32_t real_ids = 0;
+};
+
+// What the scoring stage must bring for these options, background pool included.
+engine::ScoreOptions score_options(const routing::ObjectiveOptions& options, const Rollout& rollout, bool rescore,
+                                   std::uint64_t seed, std::int32_t real_ids);
+
+// What the rollout must capture for these options. With the support over the whole vocabulary no top-k is kept.
+engine::Capture capture_options(const routing::ObjectiveOptions& options);
+
+Routes route_rollout(const Rollout& rollout, const Scores& scores, const routing::ObjectiveOptions& options,
+                     std::uint64_t seed, const Heads& heads);
+
+}  // namespace routeopd::train

@@ -1,0 +1,22 @@
+// What a student is asked: the ids it reads, and what is known about the answer.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace routeopd {
+
+struct Prompt {
+  std::string id;            // of the file, or the line's number
+  std::uint32_t number = 0;  // place in its file: the address of its random numbers, < 2^24
+  std::string text;          // as the student reads it; empty where only ids were given
+  std::vector<std::int32_t> ids;
+  std::string answer;                      // empty: not known
+  std::string response;                    // a given response, for the sft arm; empty: none
+  std::vector<std::int32_t> response_ids;  // its ids, with the end of sequence
+};
+
+}  // namespace routeopd

@@ -1,0 +1,47 @@
+// What the student wrote, and what it thought while writing. All responses of a step lie behind one another: a
+// visited state is a row of the N arrays, and everything downstream is an array over the same rows.
+//
+// Shapes: P prompts, B responses, N = sum of the responses' lengths, K columns of the behaviour student's top-k,
+// H hidden size.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "routeopd/base/philox.h"
+
+namespace routeopd {
+
+enum class Finish : std::uint8_t { kStop, kLength };
+
+// States [first_state, first_state + length): state j predicts the response's token j, the end of sequence included.
+struct Response {
+  std::int32_t prompt = 0;  // index into Rollout::prompt_ids_P
+  std::int32_t sample = 0;  // which of the prompt's responses
+  std::int64_t first_state = 0;
+  std::int64_t length = 0;
+  Finish finish = Finish::kStop;
+};
+
+struct Rollout {
+  std::vector<std::vector<std::int32_t>> prompt_ids_P;
+  std::vector<Response> responses_B;
+
+  std::vector<std::int32_t> id_N;        // the token taken
+  std::vector<float> logprob_N;          // its log-probability under the student at temperature 1
+  std::vector<StateAddress> address_N;   // of the state's random numbers
+
+  // The behaviour distribution at temperature 1: the top k, descending, and the log-partition over the real ids.
+  // Empty unless capture was asked for. The hidden states give its values at ids that are known later.
+  std::int32_t columns = 0;
+  std::vector<std::int32_t> top_ids_NK;
+  std::vector<float> top_logits_NK;
+  std::vector<float> logsumexp_N;
+  std::int64_t hidden_size = 0;
+  std::vector<float> hidden_NH;
+
+  std::int64_t states() const { return static_cast<std::int64_t>(id_N.size()); }
+};
+
+}  // namespace routeopd
