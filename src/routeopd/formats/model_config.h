@@ -1,5 +1,5 @@
-// config.json of a Hugging Face model directory, as the decoder needs it. What is not supported is refused by name,
-// never ignored.
+// config.json of a Hugging Face model directory, as the decoder needs it. What is not supported is refused by
+// name, never ignored.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -1,6 +1,6 @@
-// safetensors: named tensors in one file, read through mmap and written atomically. The format: a header length
-// (u64, little-endian), a JSON header {name: {dtype, shape, data_offsets}}, then the tensors' bytes without holes.
-// A file is untrusted input: every bound is checked before a byte is used.
+// safetensors: named tensors in one file, read through mmap and written atomically. The format: a header
+// length (u64, little-endian), a JSON header {name: {dtype, shape, data_offsets}}, then the tensors' bytes
+// without holes. A file is untrusted input: every bound is checked before a byte is used.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -16,13 +16,15 @@
 
 namespace routeopd::formats {
 
+class MappedFile;
+
 enum class TensorType { kF32, kF16, kBF16, kF64, kI32, kI64 };
 
 std::size_t size_of(TensorType type);  // bytes an element
 std::string name_of(TensorType type);  // as the format spells it: "F32", …
 
-// One tensor of an open file, or one to be written. The bytes are row-major, little-endian, and belong to the file or
-// to the caller.
+// One tensor of an open file, or one to be written. The bytes are row-major, little-endian, and belong to the
+// file or to the caller. Those of a file written by others may begin at any address: copy them, or look first.
 struct TensorView {
   std::string name;
   TensorType type = TensorType::kF32;
@@ -46,14 +48,14 @@ class Safetensors {
   const TensorView* find(const std::string& name) const;
 
  private:
-  class Mapping;  // the mapped bytes
   std::filesystem::path path_;
-  std::unique_ptr<Mapping> mapping_;
+  std::unique_ptr<MappedFile> mapping_;
   std::vector<TensorView> tensors_;
   std::map<std::string, std::string> metadata_;
 };
 
-// Writes the tensors in the order given: beside the name, flushed, then renamed. The same tensors give the same bytes.
+// Writes the tensors in the order given: beside the name, flushed, then renamed. The same tensors give the same
+// bytes.
 void write_safetensors(const std::filesystem::path& path, const std::vector<TensorView>& tensors,
                        const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 

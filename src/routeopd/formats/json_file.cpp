@@ -1,0 +1,83 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/formats/json_file.h"
+
+#include <cstddef>
+#include <fstream>
+#include <string>
+#include <system_error>
+#include <unordered_set>
+#include <vector>
+
+namespace routeopd::formats {
+namespace {
+
+constexpr int kMaxDepth = 64;                    // a few levels are used; printing a value recurses
+constexpr std::int64_t kMaxValues = 1LL << 24U;  // 16 bytes each: 100 MB of "[1,1,…" would ask for 800 MB
+
+// Watches the parser: throws at the first repeated key, level or value too many.
+class Guard {
+ public:
+  bool operator()(int depth, Json::parse_event_t event, const Json& value) {
+    using Event = Json::parse_event_t;
+    if (depth >= kMaxDepth) throw UserError("expected at most {} nested levels, got more", kMaxDepth);
+    if (event == Event::object_start) {
+      keys_.resize(static_cast<std::size_t>(depth) + 1);
+      keys_.back().clear();
+    } else if (event == Event::key) {
+      // The parser counts a key as one level deeper than its object.
+      const auto& name = value.get_ref<const std::string&>();
+      if (!keys_[static_cast<std::size_t>(depth) - 1].insert(name).second)
+        throw UserError("expected each key once, got {} twice", name);
+    } else if (event == Event::value && ++values_ > kMaxValues) {
+      throw UserError("expected at most {} values, got more", kMaxValues);
+    }
+    return true;
+  }
+
+ private:
+  std::vector<std::unordered_set<std::string>> keys_;  // of the open object at each depth
+  std::int64_t values_ = 0;
+};
+
+// nlohmann's "[json.exception.parse_error.101] parse error at …" without its number.
+std::string reason_of(std::string what) {
+  if (const auto close = what.find("] "); close != std::string::npos) what.erase(0, close + 2);
+  return what;
+}
+
+}  // namespace
+
+Json parse_json_object(std::string_view text, std::string_view where) {
+  // To the parser a zero byte is the end of the text, whatever follows it.
+  if (text.find('\0') != std::string_view::npos)
+    throw UserError("{}: expected JSON, got a zero byte in it", where);
+  Json value;
+  try {
+    Guard guard;
+    value = Json::parse(text.begin(), text.end(), std::ref(guard));
+  } catch (const Json::exception& error) {
+    throw UserError("{}: expected JSON, got something else ({})", where, reason_of(error.what()));
+  } catch (const UserError& error) {
+    throw UserError("{}: {}", where, error.what());
+  }
+  if (!value.is_object()) throw UserError("{}: expected a JSON object, got {}", where, value.type_name());
+  return value;
+}
+
+Json read_json_object(const std::filesystem::path& path, std::int64_t max_bytes) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error))
+    throw UserError("{}: cannot be read; is the path right?", path.string());
+  std::ifstream file(path, std::ios::binary);
+  const auto size = std::filesystem::file_size(path, error);
+  if (!file || error) throw UserError("{}: cannot be read; is the path right?", path.string());
+  if (size > static_cast<std::uintmax_t>(max_bytes))
+    throw UserError("{}: expected at most {} bytes of JSON, got {}", path.string(), max_bytes, size);
+  std::string text(size, '\0');
+  if (!file.read(text.data(), static_cast<std::streamsize>(size)))
+    throw UserError("{}: reading failed", path.string());
+  return parse_json_object(text, path.string());
+}
+
+}  // namespace routeopd::formats

@@ -1,0 +1,181 @@
+// config.json as transformers 4 and 5 write it, and what is refused by name.
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/formats/model_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "testing_files.h"
+
+namespace routeopd::formats {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Qwen3-0.6B's own file, as transformers 4.51 wrote it.
+Json qwen3() {
+  return Json::parse(R"({"architectures":["Qwen3ForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
+    "bos_token_id":151643,"eos_token_id":151645,"head_dim":128,"hidden_act":"silu","hidden_size":1024,
+    "initializer_range":0.02,"intermediate_size":3072,"max_position_embeddings":40960,"max_window_layers":28,
+    "model_type":"qwen3","num_attention_heads":16,"num_hidden_layers":28,"num_key_value_heads":8,
+    "rms_norm_eps":1e-06,"rope_scaling":null,"rope_theta":1000000,"sliding_window":null,
+    "tie_word_embeddings":true,"torch_dtype":"bfloat16","transformers_version":"4.51.0","use_cache":true,
+    "use_sliding_window":false,"vocab_size":151936})");
+}
+
+ModelConfig read(const Json& config, const std::string& generation = "") {
+  const TemporaryDirectory directory;
+  directory.write("config.json", config.dump());
+  if (!generation.empty()) directory.write("generation_config.json", generation);
+  return read_model_config(directory.path());
+}
+
+std::string error_with(const std::string& key, const Json& value) {
+  Json config = qwen3();
+  config[key] = value;
+  return error_of([&] { read(config); });
+}
+
+std::string error_without(const std::string& key) {
+  Json config = qwen3();
+  config.erase(key);
+  return error_of([&] { read(config); });
+}
+
+TEST(ModelConfig, ReadsTheFormOfTransformers4) {
+  const ModelConfig config = read(qwen3());
+  EXPECT_EQ(config.model_type, "qwen3");
+  EXPECT_EQ(config.vocab_size, 151936);
+  EXPECT_EQ(config.hidden_size, 1024);
+  EXPECT_EQ(config.intermediate_size, 3072);
+  EXPECT_EQ(config.num_hidden_layers, 28);
+  EXPECT_EQ(config.num_attention_heads, 16);
+  EXPECT_EQ(config.num_key_value_heads, 8);
+  EXPECT_EQ(config.head_dim, 128);
+  EXPECT_EQ(config.max_position_embeddings, 40960);
+  EXPECT_EQ(config.rms_norm_eps, 1e-6);
+  EXPECT_EQ(config.rope_theta, 1e6);
+  EXPECT_TRUE(config.tie_word_embeddings);
+  EXPECT_THAT(config.eos_token_ids, ElementsAre(151645));
+}
+
+TEST(ModelConfig, ReadsTheFormOfTransformers5) {
+  Json file = qwen3();
+  file.erase("rope_theta");
+  file.erase("rope_scaling");
+  file["rope_parameters"] = {{"rope_theta", 5e5}, {"rope_type", "default"}};
+  file["layer_types"] = std::vector<std::string>(28, "full_attention");
+  EXPECT_EQ(read(file).rope_theta, 5e5);
+  file["rope_theta"] = 5e5;
+  EXPECT_EQ(read(file).rope_theta, 5e5);
+  file["rope_theta"] = 1e6;
+  EXPECT_THAT(error_of([&] { read(file); }), HasSubstr("rope_parameters: rope_theta: expected"));
+}
+
+TEST(ModelConfig, FillsInWhatIsLeftOut) {
+  Json file = qwen3();
+  for (const char* key : {"head_dim", "rms_norm_eps", "rope_theta", "tie_word_embeddings", "eos_token_id"})
+    file.erase(key);
+  file["num_key_value_heads"] = nullptr;
+  const ModelConfig config = read(file);
+  EXPECT_EQ(config.head_dim, 64) << "hidden_size / num_attention_heads";
+  EXPECT_EQ(config.num_key_value_heads, 16);
+  EXPECT_EQ(config.rms_norm_eps, 1e-6);
+  EXPECT_EQ(config.rope_theta, 1e4);
+  EXPECT_FALSE(config.tie_word_embeddings);
+  EXPECT_THAT(config.eos_token_ids, IsEmpty());
+}
+
+TEST(ModelConfig, StopsOfTheGenerationConfigWin) {
+  EXPECT_THAT(read(qwen3(), R"({"eos_token_id":[151645,151643]})").eos_token_ids,
+              ElementsAre(151645, 151643));
+  EXPECT_THAT(read(qwen3(), R"({"eos_token_id":7})").eos_token_ids, ElementsAre(7));
+  EXPECT_THAT(read(qwen3(), R"({"temperature":0.6})").eos_token_ids, ElementsAre(151645));
+  EXPECT_THAT(read(qwen3(), R"({"eos_token_id":[]})").eos_token_ids, ElementsAre(151645));
+  EXPECT_THAT(error_of([] { read(qwen3(), R"({"eos_token_id":[151936]})"); }),
+              HasSubstr("generation_config.json: eos_token_id: expected a whole number from 0 to 151935"));
+  EXPECT_THAT(error_of([] { read(qwen3(), "{"); }), HasSubstr("generation_config.json: expected JSON"));
+}
+
+TEST(ModelConfig, RefusesWhatItDoesNotCompute) {
+  EXPECT_THAT(error_with("model_type", "llama"),
+              HasSubstr("config.json: model_type: expected qwen3, the only one supported, got llama"));
+  EXPECT_THAT(error_without("model_type"), HasSubstr("model_type: expected qwen3"));
+  EXPECT_THAT(error_with("architectures", {"Qwen3ForSequenceClassification"}),
+              HasSubstr("architectures: expected"));
+  EXPECT_THAT(error_with("attention_bias", true), HasSubstr("attention_bias: expected false"));
+  EXPECT_THAT(error_with("attention_dropout", 0.1), HasSubstr("attention_dropout: expected 0"));
+  EXPECT_THAT(error_with("hidden_act", "gelu"),
+              HasSubstr("hidden_act: expected silu, the only one supported, got gelu"));
+  EXPECT_THAT(error_with("use_sliding_window", true), HasSubstr("use_sliding_window: expected false"));
+  EXPECT_THAT(error_with("rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}),
+              HasSubstr("rope_scaling: expected none"));
+  EXPECT_THAT(error_with("rope_parameters", {{"rope_theta", 1e6}, {"rope_type", "yarn"}}),
+              HasSubstr("rope_parameters: rope_type: expected default"));
+  EXPECT_THAT(error_with("rope_parameters", {{"rope_theta", 1e6}, {"factor", 4}}), HasSubstr("got factor"));
+  EXPECT_THAT(error_with("quantization_config", {{"bits", 4}}),
+              HasSubstr("quantization_config: expected none"));
+  EXPECT_THAT(
+      error_with("layer_types", std::vector<std::string>(28, "sliding_attention")),
+      HasSubstr("layer_types: expected full_attention, the only one supported, got sliding_attention"));
+  EXPECT_THAT(error_with("layer_types", {"full_attention"}),
+              HasSubstr("layer_types: expected a list of 28 names"));
+}
+
+TEST(ModelConfig, RefusesNumbersOutOfBounds) {
+  for (const char* key :
+       {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+        "num_key_value_heads", "head_dim", "max_position_embeddings"}) {
+    for (const Json& value :
+         {Json(0), Json(-1), Json(1.5), Json("8"), Json(true), Json(1LL << 40U), Json(1e300)})
+      EXPECT_THAT(error_with(key, value), HasSubstr(std::string(key) + ": expected a whole number")) << value;
+  }
+  for (const char* key : {"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"})
+    EXPECT_THAT(error_without(key), HasSubstr(std::string(key) + ": expected a whole number"));
+  for (const char* key : {"rms_norm_eps", "rope_theta"}) {
+    for (const Json& value : {Json(0), Json(-1), Json("1"), Json(1e300)})
+      EXPECT_THAT(error_with(key, value), HasSubstr(std::string(key) + ": expected a number")) << value;
+  }
+  EXPECT_THAT(error_with("num_key_value_heads", 3),
+              HasSubstr("expected a divisor of num_attention_heads 16, got 3"));
+  EXPECT_THAT(error_with("head_dim", 127), HasSubstr("head_dim: expected an even number"));
+  EXPECT_THAT(error_with("tie_word_embeddings", 1), HasSubstr("tie_word_embeddings: expected true or false"));
+  EXPECT_THAT(error_with("eos_token_id", 151936),
+              HasSubstr("eos_token_id: expected a whole number from 0 to 151935"));
+  EXPECT_THAT(error_with("eos_token_id", {1, -1}), HasSubstr("eos_token_id: expected a whole number"));
+  EXPECT_THAT(error_with("eos_token_id", std::vector<int>(300, 1)), HasSubstr("at most 256 ids"));
+}
+
+TEST(ModelConfig, ReadsBackItsOwnJson) {
+  ModelConfig config = read(qwen3(), R"({"eos_token_id":[151645,151643]})");
+  config.rope_theta = 12345.5;
+  config.rms_norm_eps = 1e-5;
+  for (const std::vector<std::int32_t>& stops : {std::vector<std::int32_t>{}, {3}, {3, 4}}) {
+    config.eos_token_ids = stops;
+    const Json written = json_of(config);
+    const ModelConfig again = read(written);
+    EXPECT_EQ(json_of(again), written);
+    EXPECT_EQ(again.eos_token_ids, stops);
+    EXPECT_EQ(again.rope_theta, 12345.5);
+    EXPECT_EQ(again.rms_norm_eps, 1e-5);
+    EXPECT_EQ(again.head_dim, 128);
+    EXPECT_TRUE(again.tie_word_embeddings);
+  }
+}
+
+TEST(ModelConfig, WritesWhatTransformers5Reads) {
+  // Held against AutoConfig of transformers 5.22.2, which keeps each of these values.
+  const Json written = json_of(read(qwen3()));
+  EXPECT_EQ(written["architectures"], Json::array({"Qwen3ForCausalLM"}));
+  EXPECT_EQ(written["model_type"], "qwen3");
+  EXPECT_EQ(written["dtype"], "float32");
+  EXPECT_EQ(written["rope_parameters"], (Json{{"rope_theta", 1e6}, {"rope_type", "default"}}));
+  EXPECT_EQ(written["rope_theta"], 1e6);
+  EXPECT_EQ(written["layer_types"].size(), 28U);
+  EXPECT_EQ(written["eos_token_id"], 151645);
+}
+
+}  // namespace
+}  // namespace routeopd::formats
