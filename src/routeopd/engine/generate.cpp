@@ -45,9 +45,10 @@ class Wave {
       prompt_ids.push_back(prompts[p].ids);
       for (std::int32_t sample = 0; sample < sampling_.n; ++sample) {
         rows.push_back(static_cast<std::int64_t>(p));
-        sequences_.push_back({.prompt = first_prompt + static_cast<std::int32_t>(p),
-                              .sample = sample,
-                              .prompt_number = prompts[p].number});
+        Sequence& sequence = sequences_.emplace_back();
+        sequence.prompt = first_prompt + static_cast<std::int32_t>(p);
+        sequence.sample = sample;
+        sequence.prompt_number = prompts[p].number;
       }
     }
     for (std::size_t i = 0; i < sequences_.size(); ++i) active_.push_back(i);

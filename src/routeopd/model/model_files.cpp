@@ -35,7 +35,9 @@ at::ScalarType scalar_type(const formats::TensorView& tensor, const fs::path& fi
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
+  std::string sizes;
+  for (const std::int64_t size : shape) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + sizes + "]";
 }
 
 void load_tensor(const formats::TensorView& view, const fs::path& file, at::Tensor& target) {
@@ -50,7 +52,7 @@ void load_tensor(const formats::TensorView& view, const fs::path& file, at::Tens
   target.copy_(stored);
 }
 
-void copy_file(const fs::path& from, const fs::path& to) {
+void carry_file(const fs::path& from, const fs::path& to) {
   std::error_code failed;
   fs::copy_file(from, to, failed);
   if (failed) throw UserError("{}: cannot be copied to {} ({})", from.string(), to.string(), failed.message());
@@ -105,7 +107,7 @@ void save_tensors(const fs::path& path, const std::vector<Parameter>& tensors) {
 
 void write_model_files(const Model& model, const fs::path& directory, const fs::path& like) {
   for (const char* name : kCarried) {
-    if (fs::exists(like / name)) copy_file(like / name, directory / name);
+    if (fs::exists(like / name)) carry_file(like / name, directory / name);
   }
   save_tensors(directory / kWeights, parameters(model));
 }

@@ -17,12 +17,8 @@ Range whole_from(double low, double high = 1e9) { return {.low = low, .high = hi
 Fields<StudentSection> student_fields() {
   using S = StudentSection;
   return {text_field("path", &S::path, "Hugging Face directory of the student"),
-          {"dtype", "auto | float32",
-           [](S& section, const Json& value) {
-             if (value != "auto" && value != "float32") throw UserError("expected auto | float32, got {}", shown(value));
-             section.dtype = value;
-           },
-           [](const S& section) { return Json(section.dtype); }}};
+          choice_field("dtype", &S::dtype, "of weights and activations",
+                       Choices<Dtype>{{"auto", Dtype::kAuto}, {"float32", Dtype::kFloat32}})};
 }
 
 Fields<TeacherSection> teacher_fields() {
@@ -58,7 +54,7 @@ Fields<OptimizerSection> optimizer_fields() {
              section.beta1 = number_in(value[0], beta);
              section.beta2 = number_in(value[1], beta);
            },
-           [](const S& section) { return Json{section.beta1, section.beta2}; }},
+           [](const S& section) { return Json::array({section.beta1, section.beta2}); }},
           number_field("eps", &S::eps, "added to the root of the second moment", kPositive),
           number_field("weight_decay", &S::weight_decay, "decoupled, on all parameters", Range{.low = 0}),
           number_field("clip", &S::clip, "largest global norm of the gradient; 0: off", Range{.low = 0}),
@@ -142,7 +138,7 @@ void apply_section(Recipe& recipe, const std::string& name, const Json& settings
 }
 
 // {section: {key: value}}, top-level keys beside the sections.
-void apply(Recipe& recipe, const Json& settings) {
+void apply_settings(Recipe& recipe, const Json& settings) {
   for (const auto& [name, value] : settings.items()) {
     if (value.is_object()) {
       apply_section(recipe, name, value);
@@ -183,12 +179,12 @@ Recipe read_recipe(const std::string& path, const std::vector<std::string>& sett
   Recipe recipe;
   const Json file = formats::toml_file(path);
   try {
-    apply(recipe, file);
+    apply_settings(recipe, file);
   } catch (const UserError& error) {
     throw UserError("{}: {}", path, error.what());
   }
   try {
-    apply(recipe, parse_settings(settings));
+    apply_settings(recipe, parse_settings(settings));
   } catch (const UserError& error) {
     throw UserError("--set: {}", error.what());
   }

@@ -12,9 +12,11 @@
 
 namespace routeopd::train {
 
+enum class Dtype { kAuto, kFloat32 };
+
 struct StudentSection {
   std::string path;
-  std::string dtype = "auto";
+  Dtype dtype = Dtype::kAuto;
 };
 
 struct TeacherSection {

@@ -1,0 +1,179 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/lab/make.h"
+
+#include <utility>
+
+#include "routeopd/base/atomic_directory.h"
+#include "routeopd/base/atomic_file.h"
+#include "routeopd/lab/task.h"
+#include "routeopd/model/model.h"
+#include "routeopd/text/prompts.h"
+#include "routeopd/text/tokenizer.h"
+#include "routeopd/train/train.h"
+
+namespace routeopd::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kEndOfText = "<|endoftext|>";
+
+void write_json(const fs::path& path, const Json& value) {
+  AtomicFile file(path);
+  file.write(value.dump(2) + "\n");
+  file.commit();
+}
+
+void write_problems(const fs::path& path, std::uint64_t seed, Split split, std::int64_t count) {
+  AtomicFile file(path);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Problem problem = make_problem(seed, split, static_cast<std::uint32_t>(i));
+    const std::string id = fmt::format("{}-{}", split == Split::kTrain ? "train" : "heldout", i);
+    file.write(Json{{"id", id}, {"problem", problem.text()}, {"answer", std::to_string(problem.answer)}}.dump() + "\n");
+  }
+  file.commit();
+}
+
+formats::ModelConfig model_config(std::int32_t ids, std::int32_t eos) {
+  formats::ModelConfig config;
+  config.vocab_size = ids;
+  config.hidden_size = 96;
+  config.intermediate_size = 256;
+  config.num_hidden_layers = 3;
+  config.num_attention_heads = 4;
+  config.num_key_value_heads = 2;
+  config.head_dim = 32;
+  config.max_position_embeddings = 256;
+  config.tie_word_embeddings = true;
+  config.eos_token_ids = {eos};
+  return config;
+}
+
+// A directory with random weights, whose configuration and tokenizer files all later ones carry along.
+void write_start(const fs::path& directory, std::uint64_t seed) {
+  fs::create_directories(directory);
+  const Json tokenizer = tokenizer_json();
+  write_json(directory / "tokenizer.json", tokenizer);
+  write_json(directory / "tokenizer_config.json", {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                                                   {"eos_token", kEndOfText},
+                                                   {"pad_token", kEndOfText},
+                                                   {"clean_up_tokenization_spaces", false},
+                                                   {"model_max_length", 256}});
+  const auto eos = tokenizer["added_tokens"][0]["id"].get<std::int32_t>();
+  const formats::ModelConfig config = model_config(eos + 1, eos);
+  write_json(directory / "config.json", formats::json_of(config));
+  write_json(directory / "generation_config.json", {{"eos_token_id", eos}, {"pad_token_id", eos}});
+  model::save_tensors(directory / "model.safetensors", model::parameters(model::random_model(config, seed)));
+}
+
+// What one stage of supervised training needs: steps * 32 problems of the training split, each seen once.
+std::vector<Prompt> lessons(std::int64_t count, std::uint32_t first, const MakeOptions& options, const Habits* habits,
+                            const text::Tokenizer& tokenizer) {
+  const text::PromptTemplate words(kTemplate);
+  const std::int32_t eos = tokenizer.id_of(kEndOfText);
+  std::vector<Prompt> prompts;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint32_t number = first + static_cast<std::uint32_t>(i);
+    const Problem problem = make_problem(options.seed, Split::kTrain, number);
+    Prompt prompt = text::make_prompt(std::to_string(i), static_cast<std::uint32_t>(i), words.apply(problem.text()), tokenizer);
+    prompt.response = write_solution(problem, options.seed, number, habits);
+    prompt.response_ids = tokenizer.encode(prompt.response);
+    prompt.response_ids.push_back(eos);
+    prompts.push_back(std::move(prompt));
+  }
+  return prompts;
+}
+
+constexpr std::int32_t kBatch = 32;
+
+train::Recipe sft_recipe(const fs::path& student, const fs::path& out, std::int64_t steps, double lr, std::uint64_t seed) {
+  train::Recipe recipe;
+  recipe.seed = seed;
+  recipe.out = out.string();
+  recipe.student.path = student.string();
+  recipe.data.prompts = "the laboratory's problems";
+  recipe.data.prompt_template = kTemplate;
+  recipe.data.shuffle = false;
+  recipe.objective = routing::objective_from({{"arm", "sft"}});
+  recipe.rollout.prompts_per_step = kBatch;
+  recipe.rollout.n = 1;
+  recipe.optimizer.lr = lr;
+  recipe.optimizer.beta2 = 0.98;
+  recipe.train.steps = steps;
+  recipe.checkpoint.every = 0;
+  return recipe;
+}
+
+}  // namespace
+
+Json tokenizer_json() {
+  Json vocabulary_json = Json::object();
+  std::int32_t next = 0;
+  for (const std::string& symbol : text::byte_symbols()) vocabulary_json[symbol] = next++;
+  for (const std::string& word : vocabulary()) {
+    std::string token;
+    for (const char c : word) token += text::byte_symbols()[static_cast<std::uint8_t>(c)];
+    vocabulary_json[token] = next++;
+  }
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens",
+           {{{"id", next},
+             {"content", kEndOfText},
+             {"single_word", false},
+             {"lstrip", false},
+             {"rstrip", false},
+             {"normalized", false},
+             {"special", true}}}},
+          {"normalizer", nullptr},
+          {"pre_tokenizer",
+           {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}}},
+          {"post_processor", nullptr},
+          {"decoder", {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}}},
+          {"model",
+           {{"type", "BPE"},
+            {"dropout", nullptr},
+            {"unk_token", nullptr},
+            {"continuing_subword_prefix", nullptr},
+            {"end_of_word_suffix", nullptr},
+            {"fuse_unk", false},
+            {"byte_fallback", false},
+            {"ignore_merges", true},
+            {"vocab", vocabulary_json},
+            {"merges", Json::array()}}}};
+}
+
+void make_laboratory(const fs::path& directory, const MakeOptions& options, const MakeWatch& watch) {
+  AtomicDirectory target(directory);
+  const fs::path start = target.path() / "start", runs = target.path() / "runs";
+  write_start(start, options.seed);
+  const text::Tokenizer tokenizer(start);
+
+  const auto learn = [&](const std::string& what, const fs::path& from, std::int64_t steps, double lr,
+                         std::vector<Prompt> prompts) {
+    const train::Recipe recipe = sft_recipe(from, runs / what, steps, lr, options.seed);
+    train::Inputs inputs;
+    inputs.student = model::load_model(from);
+    inputs.real_ids = tokenizer.real_ids();
+    inputs.prompts = std::move(prompts);
+    train::train(recipe, inputs, [&](std::int64_t step, const Json& metrics) {
+      if (watch) watch(what, step, steps, metrics["loss"].get<double>());
+    });
+    model::save_model(inputs.student, target.path() / what, start);
+  };
+  const Habits habits;
+  const std::int64_t teacher_lessons = options.teacher_steps * kBatch;
+  learn("teacher", start, options.teacher_steps, 4e-3, lessons(teacher_lessons, 0, options, nullptr, tokenizer));
+  learn("base", target.path() / "teacher", options.base_steps, 3e-4,
+        lessons(options.base_steps * kBatch, static_cast<std::uint32_t>(teacher_lessons), options, &habits, tokenizer));
+
+  write_problems(target.path() / "train.jsonl", options.seed + 1, Split::kTrain, options.train_prompts);
+  write_problems(target.path() / "heldout.jsonl", options.seed + 1, Split::kHeldOut, options.heldout_problems);
+  fs::remove_all(start);
+  fs::remove_all(runs);
+  target.commit();
+}
+
+}  // namespace routeopd::lab

@@ -1,0 +1,205 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/lab/task.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <span>
+#include <sstream>
+#include <string_view>
+
+#include "routeopd/base/error.h"
+#include "routeopd/base/philox.h"
+
+namespace routeopd::lab {
+namespace {
+
+using Words = std::vector<std::string_view>;
+
+const Words kNames = {"Mia",  "Ben",  "Ana",  "Tom",  "Eva",  "Sam",   "Lea",   "Max",   "Zoe",   "Leo",   "Ida",   "Jan",
+                      "Amy",  "Dan",  "Ruth", "Paul", "Nora", "Omar",  "Lucy",  "Hugo",  "Vera",  "Ivan",  "Rosa",  "Carl",
+                      "Emma", "Noah", "Lily", "Jack", "Ella", "Finn",  "Maya",  "Karl",  "Jana",  "Erik",  "Lara",  "Otto",
+                      "Sofia", "Peter", "Clara", "David", "Julia", "Simon", "Alice", "Felix", "Irene", "Oscar", "Helen", "Victor"};
+const Words kNouns = {"apples", "pears",  "plums",  "lemons",  "cherries", "melons",  "grapes", "nuts",    "eggs",    "cakes",
+                      "rolls",  "pies",   "coins",  "stamps",  "cards",    "books",   "pens",   "pencils", "shells",  "stones",
+                      "beads",  "marbles", "buttons", "ribbons", "balls",  "kites",   "dolls",  "boats",   "flowers", "candles",
+                      "tickets", "badges", "keys",  "cups",    "plates",   "spoons",  "rings",  "masks",   "hats",    "socks",
+                      "bricks", "tiles",  "ropes",  "jars",    "boxes",    "bags",    "maps",   "toys",    "drums",   "flags"};
+const Words kGains = {"buys", "finds", "gets", "wins", "picks", "earns", "collects", "receives", "gathers", "borrows"};
+const Words kLosses = {"loses", "sells", "eats", "drops", "uses", "spends", "donates", "breaks", "returns", "throws"};
+
+// A way to say something, and how often the teacher and the base student say it so.
+struct Phrase {
+  std::string_view words;  // NAME stands for the problem's name
+  double teacher;
+  double base;
+};
+using Phrases = std::vector<Phrase>;
+
+const Phrases kOpeners = {{"We start with", 1, 2},       {"First there are", 1, 2},   {"Initially NAME has", 1, 1},
+                          {"Originally NAME owns", 1, 1}, {"At first we count", 1, 1}, {"To begin take", 1, 1}};
+const Phrases kConnectives = {{"Next", 1, 4},  {"Then", 1, 2},       {"Now", 1, 1},
+                              {"Later", 1, 1}, {"Afterwards", 1, 1}, {"So", 1, 1}};
+const Phrases kPlus = {{"plus", 1, 1}, {"and", 1, 3}, {"with", 1, 1}, {"adding", 1, 1}};
+const Phrases kMinus = {{"minus", 1, 1}, {"less", 1, 3}, {"without", 1, 1}, {"removing", 1, 1}};
+const Phrases kResults = {{"makes", 1, 1}, {"gives", 1, 4},   {"equals", 1, 1},
+                          {"is", 1, 2},    {"becomes", 1, 1}, {"yields", 1, 1}};
+const Phrases kClosings = {{"The", 1, 5}, {"Thus the", 1, 1}, {"Hence the", 1, 1}, {"Therefore the", 1, 1}};
+const Phrases kGuesses = {{"Maybe the", 0, 1}, {"Clearly the", 0, 4}, {"Probably the", 0, 1}};
+
+// A run of addressed random numbers: draw 0, 1, … of one object.
+class Dice {
+ public:
+  Dice(std::uint64_t seed, const StateAddress& object) : seed_(seed), object_(object) { check_address(object); }
+
+  double uniform() {
+    return static_cast<double>(unit_uniform(addressed_words(seed_, Purpose::kLaboratory, object_, draw_++)[0]));
+  }
+  bool chance(double rate) { return uniform() < rate; }
+  std::size_t below(std::size_t count) {
+    return std::min(static_cast<std::size_t>(uniform() * static_cast<double>(count)), count - 1);
+  }
+  template <class List>
+  auto among(const List& list) {
+    return list[below(list.size())];
+  }
+
+ private:
+  std::uint64_t seed_;
+  StateAddress object_;
+  std::uint32_t draw_ = 0;
+};
+
+// What the numbers of an address say, so that problems and the two kinds of solutions never share one.
+enum class Kind : std::uint32_t { kTrainProblem = 0, kHeldOutProblem = 1, kSolution = 2, kHabitSolution = 3 };
+
+std::string_view phrase(Dice& dice, const Phrases& phrases, bool teacher) {
+  double total = 0;
+  for (const Phrase& one : phrases) total += teacher ? one.teacher : one.base;
+  double left = dice.uniform() * total;
+  for (const Phrase& one : phrases) {
+    left -= teacher ? one.teacher : one.base;
+    if (left < 0) return one.words;
+  }
+  return phrases.back().words;
+}
+
+std::string with_name(std::string_view words, const std::string& name) {
+  std::string text(words);
+  if (const std::size_t at = text.find("NAME"); at != std::string::npos) text.replace(at, 4, name);
+  return text;
+}
+
+std::int32_t bounded(std::int32_t value) { return std::clamp(value, 0, kLargestNumber); }
+
+std::int32_t draw_move(Dice& dice, std::int32_t value) {
+  const std::int32_t most_gain = std::min(9, kLargestNumber - value), most_loss = std::min(9, value);
+  const bool gains = most_loss == 0 || (most_gain > 0 && dice.chance(0.5));
+  const auto size = static_cast<std::int32_t>(dice.below(static_cast<std::size_t>(gains ? most_gain : most_loss))) + 1;
+  return gains ? size : -size;
+}
+
+Problem draw_problem(Dice dice) {
+  Problem problem;
+  const std::size_t moves = 2 + dice.below(3);
+  problem.start = problem.answer = 1 + static_cast<std::int32_t>(dice.below(20));
+  for (std::size_t i = 0; i < moves; ++i) {
+    problem.moves.push_back(draw_move(dice, problem.answer));
+    problem.answer += problem.moves.back();
+  }
+  problem.name = dice.among(kNames);
+  problem.noun = dice.among(kNouns);
+  for (const std::int32_t move : problem.moves) problem.verbs.emplace_back(dice.among(move > 0 ? kGains : kLosses));
+  return problem;
+}
+
+std::string write_guess(const Problem& problem, Dice& dice, const Habits& habits) {
+  std::int32_t answer = problem.answer;
+  if (!dice.chance(habits.lucky_guess)) {
+    std::vector<std::int32_t> near;
+    for (const std::int32_t distance : {-2, -1, 1, 2}) {
+      if (answer + distance >= 0 && answer + distance <= kLargestNumber) near.push_back(answer + distance);
+    }
+    answer = dice.among(near);
+  }
+  return fmt::format(" {} final answer is {}.", phrase(dice, kGuesses, false), answer);
+}
+
+}  // namespace
+
+std::string Problem::text() const {
+  std::string what;
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    what += i == 0 ? " " : i + 1 == moves.size() ? " and " : ", ";
+    what += fmt::format("{} {}", verbs[i], std::abs(moves[i]));
+  }
+  return fmt::format("{} has {} {}. Then {}{}. How many {} are left?", name, start, noun, name, what, noun);
+}
+
+// FNV-1a of the canonical form; one problem in eight is held out.
+Split split_of(const Problem& problem) {
+  std::string canonical = std::to_string(problem.start);
+  for (const std::int32_t move : problem.moves) canonical += fmt::format("{:+}", move);
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const char c : canonical) hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001b3ULL;
+  return hash % 8 == 0 ? Split::kHeldOut : Split::kTrain;
+}
+
+Problem make_problem(std::uint64_t seed, Split split, std::uint32_t number) {
+  const auto kind = split == Split::kTrain ? Kind::kTrainProblem : Kind::kHeldOutProblem;
+  for (std::uint32_t attempt = 0;; ++attempt) {
+    Problem problem =
+        draw_problem(Dice(seed, {.step = static_cast<std::uint32_t>(kind), .prompt = number, .position = attempt}));
+    if (split_of(problem) == split) return problem;
+  }
+}
+
+std::string write_solution(const Problem& problem, std::uint64_t seed, std::uint32_t number, const Habits* habits) {
+  const bool teacher = habits == nullptr;
+  const auto kind = teacher ? Kind::kSolution : Kind::kHabitSolution;
+  Dice dice(seed, {.step = static_cast<std::uint32_t>(kind), .prompt = number});
+  const auto slips = [&](double Habits::* rate) { return !teacher && dice.chance(habits->*rate); };
+  if (slips(&Habits::guess)) return write_guess(problem, dice, *habits);
+
+  std::int32_t value = problem.start;
+  std::string text = fmt::format(" {} {}.", with_name(phrase(dice, kOpeners, teacher), problem.name), value);
+  for (std::size_t i = 0; i < problem.moves.size(); ++i) {
+    if (i > 0 && slips(&Habits::early_end)) break;
+    bool gains = problem.moves[i] > 0;
+    std::int32_t size = std::abs(problem.moves[i]);
+    if (!gains && slips(&Habits::wrong_operator)) gains = true;
+    if (i > 0 && slips(&Habits::wrong_operand)) size = std::abs(problem.moves[i - 1]);
+    std::int32_t result = bounded(gains ? value + size : value - size);
+    if (result / 10 != value / 10 && slips(&Habits::off_by_one)) result = bounded(result + 1);
+    const std::string_view connective = phrase(dice, kConnectives, teacher);
+    const std::string_view operation = phrase(dice, gains ? kPlus : kMinus, teacher);
+    text += fmt::format(" {} {} {} {} {} {}.", connective, value, operation, size, phrase(dice, kResults, teacher), result);
+    value = result;
+  }
+  return text + fmt::format(" {} final answer is {}.", phrase(dice, kClosings, teacher), value);
+}
+
+std::vector<std::string> vocabulary() {
+  std::vector<std::string> all = {"Problem", "Solution"};
+  std::set<std::string> seen(all.begin(), all.end());
+  const auto add = [&](std::string_view word) {
+    const std::string spaced = " " + std::string(word);
+    if (word != "NAME" && seen.insert(spaced).second) all.push_back(spaced);
+  };
+  for (const char* word : {"has", "Then", "and", "How", "many", "are", "left", "final", "answer", "the"}) add(word);
+  for (std::int32_t number = 0; number <= kLargestNumber; ++number) add(std::to_string(number));
+  for (const Words* words : {&kNames, &kNouns, &kGains, &kLosses}) {
+    for (const std::string_view word : *words) add(word);
+  }
+  for (const Phrases* phrases : {&kOpeners, &kConnectives, &kPlus, &kMinus, &kResults, &kClosings, &kGuesses}) {
+    for (const Phrase& one : *phrases) {
+      std::istringstream words{std::string(one.words)};
+      for (std::string word; words >> word;) add(word);
+    }
+  }
+  return all;
+}
+
+}  // namespace routeopd::lab

@@ -1,0 +1,96 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/probe/mismatch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "routeopd/base/error.h"
+#include "routeopd/engine/score_rollout.h"
+#include "routeopd/routing/route_states.h"
+
+namespace routeopd::probe {
+namespace {
+
+// `wanted` of `count` places, ascending: those with the smallest addressed numbers.
+std::vector<std::size_t> choose(std::size_t count, std::size_t wanted, std::uint64_t seed) {
+  std::vector<std::pair<std::uint32_t, std::size_t>> keys;
+  for (std::size_t i = 0; i < count; ++i) {
+    const StateAddress at{.position = static_cast<std::uint32_t>(i)};
+    keys.emplace_back(addressed_words(seed, Purpose::kProbe, at, 0)[0], i);
+  }
+  std::sort(keys.begin(), keys.end());
+  std::vector<std::size_t> chosen;
+  for (std::size_t i = 0; i < wanted; ++i) chosen.push_back(keys[i].second);
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+}  // namespace
+
+MismatchBank::MismatchBank(engine::Engine& base, engine::Engine& teacher, std::span<const Prompt> prompts,
+                           std::int64_t states, std::int64_t max_new_tokens, const routing::ObjectiveOptions& options,
+                           std::uint64_t seed) {
+  const engine::Sampling sampling{.n = 1, .decoding = {}, .max_new_tokens = max_new_tokens, .seed = seed};
+  const std::int32_t k = std::min(options.k, base.real_ids());
+  rollout_ = base.generate(prompts, sampling, {.k = k, .hidden = true});
+  if (rollout_.states() < states)
+    throw UserError("mismatch bank: the answers to {} prompts have {} states; expected at least {}, try more prompts",
+                    prompts.size(), rollout_.states(), states);
+  engine::ScoreOptions scoring;
+  scoring.k = k;
+  const Scores scores = engine::score_rollout(base, teacher, rollout_, scoring);
+
+  StateBatch batch;
+  batch.states = rollout_.states();
+  batch.real_ids = base.real_ids();
+  batch.student_columns = rollout_.columns;
+  batch.student_ids_NK = rollout_.top_ids_NK.data();
+  batch.student_logits_NK = rollout_.top_logits_NK.data();
+  batch.teacher_at_student_NK = scores.teacher_at_student_NK.data();
+  batch.teacher_columns = scores.columns;
+  batch.teacher_ids_NJ = scores.teacher_ids_NJ.data();
+  batch.teacher_logits_NJ = scores.teacher_logits_NJ.data();
+  batch.student_at_teacher_NJ = scores.student_at_teacher_NJ.data();
+  batch.address_N = rollout_.address_N.data();
+  batch.validity_N = scores.validity_N.data();
+  routing::ObjectiveOptions plain;  // the support and the teacher's shares there; no pair is used
+  plain.k = k;
+  const Support support = routing::route_states(batch, plain, seed, 1, /*with_support=*/true).support;
+
+  states_S_ = choose(static_cast<std::size_t>(rollout_.states()), static_cast<std::size_t>(states), seed);
+  const auto size_of = [&](std::size_t n) { return support.offsets_N1[n + 1] - support.offsets_N1[n]; };
+  for (const std::size_t n : states_S_) width_ = std::max(width_, size_of(n));
+  support_ids_NW_.assign(static_cast<std::size_t>(rollout_.states() * width_), -1);
+  p_teacher_SW_.assign(states_S_.size() * static_cast<std::size_t>(width_), 0);
+  for (std::size_t s = 0; s < states_S_.size(); ++s) {
+    const std::size_t n = states_S_[s];
+    for (std::int64_t i = 0; i < size_of(n); ++i) {
+      const auto at = static_cast<std::size_t>(support.offsets_N1[n] + i);
+      const auto column = static_cast<std::size_t>(i), width = static_cast<std::size_t>(width_);
+      support_ids_NW_[n * width + column] = support.ids_L[at];
+      p_teacher_SW_[s * width + column] = static_cast<double>(support.p_teacher_L[at]);
+    }
+  }
+}
+
+double MismatchBank::mass(engine::Engine& student) const {
+  const engine::StateValues values =
+      student.score(rollout_, {.k = 0, .gather_ids_NG = support_ids_NW_, .gather_columns = width_});
+  const auto width = static_cast<std::size_t>(width_);
+  double total = 0;
+  for (std::size_t s = 0; s < states_S_.size(); ++s) {
+    const float* const logits = values.gathered_NG.data() + states_S_[s] * width;
+    const std::int32_t* const ids = support_ids_NW_.data() + states_S_[s] * width;
+    double top = -INFINITY, sum = 0, distance = 0;
+    for (std::size_t i = 0; i < width && ids[i] >= 0; ++i) top = std::max(top, static_cast<double>(logits[i]));
+    for (std::size_t i = 0; i < width && ids[i] >= 0; ++i) sum += std::exp(static_cast<double>(logits[i]) - top);
+    for (std::size_t i = 0; i < width && ids[i] >= 0; ++i)
+      distance += std::abs(std::exp(static_cast<double>(logits[i]) - top) / sum - p_teacher_SW_[s * width + i]);
+    total += distance / 2;
+  }
+  return total / static_cast<double>(states_S_.size());
+}
+
+}  // namespace routeopd::probe
