@@ -8,6 +8,13 @@ find_package(GTest REQUIRED)
 find_package(benchmark REQUIRED)
 find_package(Threads REQUIRED)
 
+# Oniguruma ships no CMake package.
+find_path(ONIGURUMA_INCLUDE_DIR oniguruma.h REQUIRED)
+find_library(ONIGURUMA_LIBRARY onig REQUIRED)
+add_library(Oniguruma::onig UNKNOWN IMPORTED)
+set_target_properties(Oniguruma::onig PROPERTIES IMPORTED_LOCATION ${ONIGURUMA_LIBRARY}
+                      INTERFACE_INCLUDE_DIRECTORIES ${ONIGURUMA_INCLUDE_DIR})
+
 if(NOT ROUTEOPD_TORCH_PYTHON)
   message(FATAL_ERROR "ROUTEOPD_TORCH_PYTHON is not set: run `make build`, or name a Python that has torch 2.13.0.")
 endif()

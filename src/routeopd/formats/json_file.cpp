@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <system_error>
 #include <unordered_set>
@@ -78,6 +79,31 @@ Json read_json_object(const std::filesystem::path& path, std::int64_t max_bytes)
   if (!file.read(text.data(), static_cast<std::streamsize>(size)))
     throw UserError("{}: reading failed", path.string());
   return parse_json_object(text, path.string());
+}
+
+const Json& value_or_null(const Json& object, const char* key) {
+  static const Json null;
+  const auto found = object.find(key);
+  return found == object.end() ? null : *found;
+}
+
+void expect_only(const Json& object, const char* key, const Json& supported) {
+  const Json& value = value_or_null(object, key);
+  if (!value.is_null() && value != supported)
+    throw UserError("{}: expected {}, the only one supported, got {}", key, shown(supported), shown(value));
+}
+
+void expect_none(const Json& object, const char* key) {
+  const Json& value = value_or_null(object, key);
+  if (!value.is_null())
+    throw UserError("{}: expected none, which alone is supported, got {}", key, shown(value));
+}
+
+bool flag_or(const Json& object, const char* key, bool otherwise) {
+  const Json& value = value_or_null(object, key);
+  if (value.is_null()) return otherwise;
+  if (!value.is_boolean()) throw UserError("{}: expected true or false, got {}", key, shown(value));
+  return value.get<bool>();
 }
 
 }  // namespace routeopd::formats

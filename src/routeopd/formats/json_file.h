@@ -18,4 +18,24 @@ Json parse_json_object(std::string_view text, std::string_view where);
 // The same for a file of at most `max_bytes`, named in every error.
 Json read_json_object(const std::filesystem::path& path, std::int64_t max_bytes);
 
+// The value under `key` of an object, or null where there is none: to most writers the two are one.
+const Json& value_or_null(const Json& object, const char* key);
+
+// Throws UserError naming `key` unless its value is null, missing or the one that is supported.
+void expect_only(const Json& object, const char* key, const Json& supported);
+void expect_none(const Json& object, const char* key);
+
+// The value as true or false; `otherwise` where it is null or missing.
+bool flag_or(const Json& object, const char* key, bool otherwise);
+
+// Runs `work`; its UserErrors begin with `what`.
+template <class Work>
+auto naming(std::string_view what, const Work& work) {
+  try {
+    return work();
+  } catch (const UserError& error) {
+    throw UserError("{}: {}", what, error.what());
+  }
+}
+
 }  // namespace routeopd::formats

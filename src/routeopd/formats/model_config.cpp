@@ -28,39 +28,12 @@ const Fields<ModelConfig>& sizes() {
   return fields;
 }
 
-// The value under `key`, or null where there is none: to transformers the two are one.
-const Json& value_of(const Json& object, const char* key) {
-  static const Json null;
-  const auto found = object.find(key);
-  return found == object.end() ? null : *found;
-}
-
 double positive_of(const Json& object, const char* key, double high) {
   try {
-    return number_in(value_of(object, key), {0, high, true});
+    return number_in(value_or_null(object, key), {0, high, true});
   } catch (const UserError& error) {
     throw UserError("{}: {}", key, error.what());
   }
-}
-
-bool flag_of(const Json& object, const char* key, bool otherwise) {
-  const Json& value = value_of(object, key);
-  if (value.is_null()) return otherwise;
-  if (!value.is_boolean()) throw UserError("{}: expected true or false, got {}", key, shown(value));
-  return value.get<bool>();
-}
-
-// Refuses a value that would make another model than the one we compute.
-void expect_only(const Json& object, const char* key, const Json& supported) {
-  const Json& value = value_of(object, key);
-  if (!value.is_null() && value != supported)
-    throw UserError("{}: expected {}, the only one supported, got {}", key, shown(supported), shown(value));
-}
-
-void expect_none(const Json& object, const char* key) {
-  const Json& value = value_of(object, key);
-  if (!value.is_null())
-    throw UserError("{}: expected none, which alone is supported, got {}", key, shown(value));
 }
 
 void refuse_unsupported(const Json& config, std::int64_t layers) {
@@ -73,7 +46,7 @@ void refuse_unsupported(const Json& config, std::int64_t layers) {
   expect_none(config, "rope_scaling");
   expect_none(config, "quantization_config");
   expect_none(config, "auto_map");  // code of the model's own
-  const Json& types = value_of(config, "layer_types");
+  const Json& types = value_or_null(config, "layer_types");
   if (types.is_null()) return;
   if (!types.is_array() || types.size() != static_cast<std::size_t>(layers))
     throw UserError("layer_types: expected a list of {} names, got {}", layers, shown(types));
@@ -86,8 +59,8 @@ void refuse_unsupported(const Json& config, std::int64_t layers) {
 // transformers 4 writes rope_theta, transformers 5 rope_parameters {rope_theta, rope_type}.
 double rope_theta_of(const Json& config) {
   constexpr double kHighest = 1e12;
-  const Json& parameters = value_of(config, "rope_parameters");
-  const bool top = !value_of(config, "rope_theta").is_null();
+  const Json& parameters = value_or_null(config, "rope_parameters");
+  const bool top = !value_or_null(config, "rope_theta").is_null();
   if (parameters.is_null())
     return top ? positive_of(config, "rope_theta", kHighest) : ModelConfig().rope_theta;
   if (!parameters.is_object())
@@ -109,7 +82,7 @@ double rope_theta_of(const Json& config) {
 }
 
 std::vector<std::int32_t> stops_of(const Json& object, std::int64_t vocab_size) {
-  const Json& value = value_of(object, "eos_token_id");
+  const Json& value = value_or_null(object, "eos_token_id");
   if (value.is_null()) return {};
   const Json list = value.is_array() ? value : Json::array({value});
   if (list.size() > kMaxStops)
@@ -126,12 +99,12 @@ std::vector<std::int32_t> stops_of(const Json& object, std::int64_t vocab_size) 
 }
 
 ModelConfig config_of(const Json& file) {
-  const Json& type = value_of(file, "model_type");
+  const Json& type = value_or_null(file, "model_type");
   if (type != "qwen3")
     throw UserError("model_type: expected qwen3, the only one supported, got {}", shown(type));
   ModelConfig config;
   for (const Field<ModelConfig>& field : sizes()) {
-    Json value = value_of(file, field.name.c_str());
+    Json value = value_or_null(file, field.name.c_str());
     if (value.is_null() && field.name == "num_key_value_heads") value = config.num_attention_heads;
     if (value.is_null() && field.name == "head_dim") {
       if (config.hidden_size % config.num_attention_heads != 0)
@@ -147,20 +120,12 @@ ModelConfig config_of(const Json& file) {
   if (config.head_dim % 2 != 0)
     throw UserError("head_dim: expected an even number, for its halves are rotated, got {}", config.head_dim);
   refuse_unsupported(file, config.num_hidden_layers);
-  if (!value_of(file, "rms_norm_eps").is_null()) config.rms_norm_eps = positive_of(file, "rms_norm_eps", 1);
+  if (!value_or_null(file, "rms_norm_eps").is_null())
+    config.rms_norm_eps = positive_of(file, "rms_norm_eps", 1);
   config.rope_theta = rope_theta_of(file);
-  config.tie_word_embeddings = flag_of(file, "tie_word_embeddings", false);
+  config.tie_word_embeddings = flag_or(file, "tie_word_embeddings", false);
   config.eos_token_ids = stops_of(file, config.vocab_size);
   return config;
-}
-
-template <class Work>
-auto naming(const std::filesystem::path& path, const Work& work) {
-  try {
-    return work();
-  } catch (const UserError& error) {
-    throw UserError("{}: {}", path.string(), error.what());
-  }
 }
 
 }  // namespace
@@ -168,13 +133,13 @@ auto naming(const std::filesystem::path& path, const Work& work) {
 ModelConfig read_model_config(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / "config.json";
   const Json file = read_json_object(path, kMaxFile);
-  ModelConfig config = naming(path, [&] { return config_of(file); });
+  ModelConfig config = naming(path.string(), [&] { return config_of(file); });
   const std::filesystem::path generation_path = directory / "generation_config.json";
   std::error_code unreadable;
   if (!std::filesystem::exists(generation_path, unreadable)) return config;
   const Json generation = read_json_object(generation_path, kMaxFile);
   std::vector<std::int32_t> stops =
-      naming(generation_path, [&] { return stops_of(generation, config.vocab_size); });
+      naming(generation_path.string(), [&] { return stops_of(generation, config.vocab_size); });
   if (!stops.empty()) config.eos_token_ids = std::move(stops);
   return config;
 }

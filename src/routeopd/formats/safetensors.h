@@ -24,7 +24,7 @@ std::size_t size_of(TensorType type);  // bytes an element
 std::string name_of(TensorType type);  // as the format spells it: "F32", …
 
 // One tensor of an open file, or one to be written. The bytes are row-major, little-endian, and belong to the
-// file or to the caller. Those of a file written by others may begin at any address: copy them, or look first.
+// file or to the caller. Those of a file that others wrote may begin at any address, aligned or not.
 struct TensorView {
   std::string name;
   TensorType type = TensorType::kF32;
@@ -54,8 +54,8 @@ class Safetensors {
   std::map<std::string, std::string> metadata_;
 };
 
-// Writes the tensors in the order given: beside the name, flushed, then renamed. The same tensors give the same
-// bytes.
+// Writes the tensors in the order given: beside the name, flushed, then renamed. The same tensors give the
+// same bytes.
 void write_safetensors(const std::filesystem::path& path, const std::vector<TensorView>& tensors,
                        const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 

@@ -8,6 +8,7 @@
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/lab/task.h"
 #include "routeopd/model/model.h"
+#include "routeopd/text/byte_level.h"
 #include "routeopd/text/prompts.h"
 #include "routeopd/text/tokenizer.h"
 #include "routeopd/train/train.h"
@@ -87,7 +88,8 @@ std::vector<Prompt> lessons(std::int64_t count, std::uint32_t first, const MakeO
 
 constexpr std::int32_t kBatch = 32;
 
-train::Recipe sft_recipe(const fs::path& student, const fs::path& out, std::int64_t steps, double lr, std::uint64_t seed) {
+train::Recipe sft_recipe(const fs::path& student, const fs::path& out, std::int64_t steps, double lr, double beta2,
+                         std::uint64_t seed) {
   train::Recipe recipe;
   recipe.seed = seed;
   recipe.out = out.string();
@@ -99,7 +101,7 @@ train::Recipe sft_recipe(const fs::path& student, const fs::path& out, std::int6
   recipe.rollout.prompts_per_step = kBatch;
   recipe.rollout.n = 1;
   recipe.optimizer.lr = lr;
-  recipe.optimizer.beta2 = 0.98;
+  recipe.optimizer.beta2 = beta2;
   recipe.train.steps = steps;
   recipe.checkpoint.every = 0;
   return recipe;
@@ -111,11 +113,7 @@ Json tokenizer_json() {
   Json vocabulary_json = Json::object();
   std::int32_t next = 0;
   for (const std::string& symbol : text::byte_symbols()) vocabulary_json[symbol] = next++;
-  for (const std::string& word : vocabulary()) {
-    std::string token;
-    for (const char c : word) token += text::byte_symbols()[static_cast<std::uint8_t>(c)];
-    vocabulary_json[token] = next++;
-  }
+  for (const std::string& word : vocabulary()) vocabulary_json[text::spelled(word)] = next++;
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
@@ -151,9 +149,9 @@ void make_laboratory(const fs::path& directory, const MakeOptions& options, cons
   write_start(start, options.seed);
   const text::Tokenizer tokenizer(start);
 
-  const auto learn = [&](const std::string& what, const fs::path& from, std::int64_t steps, double lr,
+  const auto learn = [&](const std::string& what, const fs::path& from, std::int64_t steps, double lr, double beta2,
                          std::vector<Prompt> prompts) {
-    const train::Recipe recipe = sft_recipe(from, runs / what, steps, lr, options.seed);
+    const train::Recipe recipe = sft_recipe(from, runs / what, steps, lr, beta2, options.seed);
     train::Inputs inputs;
     inputs.student = model::load_model(from);
     inputs.real_ids = tokenizer.real_ids();
@@ -165,8 +163,8 @@ void make_laboratory(const fs::path& directory, const MakeOptions& options, cons
   };
   const Habits habits;
   const std::int64_t teacher_lessons = options.teacher_steps * kBatch;
-  learn("teacher", start, options.teacher_steps, 4e-3, lessons(teacher_lessons, 0, options, nullptr, tokenizer));
-  learn("base", target.path() / "teacher", options.base_steps, 3e-4,
+  learn("teacher", start, options.teacher_steps, 4e-3, 0.98, lessons(teacher_lessons, 0, options, nullptr, tokenizer));
+  learn("base", target.path() / "teacher", options.base_steps, 8e-4, 0.999,
         lessons(options.base_steps * kBatch, static_cast<std::uint32_t>(teacher_lessons), options, &habits, tokenizer));
 
   write_problems(target.path() / "train.jsonl", options.seed + 1, Split::kTrain, options.train_prompts);

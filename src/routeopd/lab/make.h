@@ -16,7 +16,7 @@ namespace routeopd::lab {
 struct MakeOptions {
   std::uint64_t seed = 42;
   std::int64_t teacher_steps = 1000;
-  std::int64_t base_steps = 150;
+  std::int64_t base_steps = 200;
   std::int64_t train_prompts = 4096;
   std::int64_t heldout_problems = 200;
 };

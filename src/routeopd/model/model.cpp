@@ -27,6 +27,8 @@ void fill_normal(at::Tensor& tensor, std::uint64_t seed, std::uint32_t number, d
   }
 }
 
+bool is_table(const std::string& name) { return name.ends_with("embed_tokens.weight") || name == "lm_head.weight"; }
+
 bool is_residual_output(const std::string& name) {
   return name.ends_with("o_proj.weight") || name.ends_with("down_proj.weight");
 }
@@ -92,17 +94,21 @@ Model allocate_model(const formats::ModelConfig& config) {
   return model;
 }
 
-Model random_model(const formats::ModelConfig& config, std::uint64_t seed, double sigma) {
+Model random_model(const formats::ModelConfig& config, std::uint64_t seed) {
   const c10::NoGradGuard no_grad;
   Model model = allocate_model(config);
   const double residual = 1 / std::sqrt(2.0 * static_cast<double>(config.num_hidden_layers));
   std::uint32_t number = 0;
   for (Parameter& parameter : parameters(model)) {
-    if (parameter.tensor.dim() == 1) {
-      parameter.tensor.fill_(1);
+    at::Tensor& tensor = parameter.tensor;
+    if (tensor.dim() == 1) {
+      tensor.fill_(1);
     } else {
-      fill_normal(parameter.tensor, seed, number,
-                  is_residual_output(parameter.name) ? sigma * residual : sigma);
+      const double fan_in = 1 / std::sqrt(static_cast<double>(tensor.size(1)));
+      const double sigma = is_table(parameter.name)             ? 0.04
+                           : is_residual_output(parameter.name) ? fan_in * residual
+                                                                : fan_in;
+      fill_normal(tensor, seed, number, sigma);
     }
     ++number;
   }

@@ -47,9 +47,9 @@ std::vector<Parameter> parameters(const Model& model);
 // Float32 weights of the right shapes with unspecified values.
 Model allocate_model(const formats::ModelConfig& config);
 
-// Weights from nothing: matrices normal with deviation `sigma` (residual outputs scaled by 1 / sqrt(2 layers)), norms
-// one. Addressed randomness: a weight's value depends on the seed, its tensor and its place alone.
-Model random_model(const formats::ModelConfig& config, std::uint64_t seed, double sigma = 0.02);
+// Weights from nothing: the embedding normal with deviation 0.04, matrices with 1 / sqrt(inputs) (residual outputs times
+// 1 / sqrt(2 layers)), norms one. Addressed randomness: a weight depends on the seed, its tensor and its place alone.
+Model random_model(const formats::ModelConfig& config, std::uint64_t seed);
 
 // An independent copy of the weights.
 Model clone_model(const Model& model);

@@ -1,8 +1,8 @@
 // tokenizer.json of a Hugging Face model directory: text to ids and back, equal to the `tokenizers` library.
 //
-// Understood: byte-level BPE (merges as pairs or strings, `ignore_merges`) behind a ByteLevel pre-tokenizer with the
-// GPT-2 pattern or a Split pattern, added tokens, the ByteLevel decoder. A component outside this set is refused by
-// name.
+// Understood: byte-level BPE (merges as pairs or strings, `ignore_merges`) behind a ByteLevel pre-tokenizer
+// with the GPT-2 pattern or a Split pattern, added tokens, the ByteLevel decoder. A component outside this set
+// is refused by name.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +18,8 @@ namespace routeopd::text {
 
 class Tokenizer {
  public:
-  // Reads DIR/tokenizer.json. Throws UserError with the file and the component that is wrong or not supported.
+  // Reads DIR/tokenizer.json. Throws UserError with the file and the component that is wrong or not
+  // supported.
   explicit Tokenizer(const std::filesystem::path& directory);
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;
@@ -27,8 +28,8 @@ class Tokenizer {
   // Ids of `text` (UTF-8). Added tokens are cut out of the text first. Throws UserError when it is not UTF-8.
   std::vector<std::int32_t> encode(std::string_view text) const;
 
-  // Text of `ids`. Bytes that make no character become U+FFFD, as in `tokenizers`. Throws UserError for an id that
-  // does not exist.
+  // Text of `ids`. Bytes that make no character become U+FFFD, as in `tokenizers`. Throws UserError for an id
+  // that does not exist.
   std::string decode(std::span<const std::int32_t> ids, bool skip_special = false) const;
 
   // One more than the largest id: the real ids are [0, real_ids). A model's embedding may have more rows.

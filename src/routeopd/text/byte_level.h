@@ -1,0 +1,23 @@
+// GPT-2's spelling of bytes as visible characters: 188 printable bytes of Latin-1 stand for themselves, the
+// other 68 for U+0100 and on, in order. A space is "Ġ", a line feed "Ċ".
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace routeopd::text {
+
+// The character of each byte, in UTF-8.
+const std::array<std::string, 256>& byte_symbols();
+
+// A piece of text as a vocabulary spells it.
+std::string spelled(std::string_view bytes);
+
+// Appends the bytes that a token stands for. A token with any character outside the alphabet, such as an
+// added one with a space in it, stands for its own bytes, all of them: so does `tokenizers`.
+void append_bytes_of(std::string_view token, std::string& bytes);
+
+}  // namespace routeopd::text

@@ -1,0 +1,257 @@
+// The tokenizer against goldens of Hugging Face's `tokenizers` (goldens/make_tokenizer_goldens.py), and what it
+// refuses by name.
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/text/tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "routeopd/base/fields.h"
+#include "routeopd/formats/json_lines.h"
+#include "routeopd/text/utf8.h"
+#include "testing_files.h"
+
+namespace routeopd::text {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::filesystem::path golden(const std::string& name) {
+  return std::filesystem::path(ROUTEOPD_TEST_DATA) / "goldens" / "tokenizer" / name;
+}
+
+Json golden_json(const std::string& name) {
+  return Json::parse(bytes_in(golden(name) / "tokenizer.json"));
+}
+
+Tokenizer made_of(const Json& file) {
+  const TemporaryDirectory directory;
+  directory.write("tokenizer.json", file.dump());
+  return Tokenizer(directory.path());
+}
+
+// What `change` makes the tokenizer say.
+template <class Change>
+std::string error_after(const std::string& name, const Change& change) {
+  Json file = golden_json(name);
+  change(file);
+  return error_of([&] { made_of(file); });
+}
+
+class TokenizerGoldens : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TokenizerGoldens, IdsAndTextsAreThoseOfTokenizers) {
+  const Tokenizer tokenizer(golden(GetParam()));
+  formats::JsonLines lines((golden(GetParam()) / "cases.jsonl").string());
+  ASSERT_TRUE(lines.next()->contains("tokenizers")) << "the first line tells how the file was made";
+  int cases = 0;
+  while (const auto line = lines.next()) {
+    ++cases;
+    const auto ids = (*line)["ids"].get<std::vector<std::int32_t>>();
+    if (line->contains("text")) {
+      EXPECT_EQ(tokenizer.encode((*line)["text"].get<std::string>()), ids) << *line;
+    }
+    EXPECT_EQ(tokenizer.decode(ids), (*line)["decoded"].get<std::string>()) << *line;
+    EXPECT_EQ(tokenizer.decode(ids, true), (*line)["plain"].get<std::string>()) << *line;
+  }
+  EXPECT_EQ(cases, 119);
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, TokenizerGoldens, ::testing::Values("words", "trained", "partial"),
+                         [](const auto& each) { return std::string(each.param); });
+
+TEST(Tokenizer, LooksUpTokensInTheFilesSpelling) {
+  const Tokenizer tokenizer(golden("words"));
+  EXPECT_EQ(tokenizer.real_ids(), 256 + 13 + 1);
+  EXPECT_EQ(tokenizer.id_of("<|endoftext|>"), 269);
+  EXPECT_EQ(tokenizer.token_of(269), "<|endoftext|>");
+  EXPECT_EQ(tokenizer.token_of(tokenizer.id_of("Ġapples")), "Ġapples");
+  EXPECT_THAT(tokenizer.encode(" apples"), ElementsAre(tokenizer.id_of("Ġapples")));
+  EXPECT_EQ(tokenizer.id_of(" apples"), -1);
+  EXPECT_EQ(tokenizer.token_of(270), "");
+  EXPECT_EQ(tokenizer.token_of(-1), "");
+}
+
+TEST(Tokenizer, AnIdInAGapHasNoToken) {
+  Json file = golden_json("words");
+  file["added_tokens"].clear();
+  file["model"]["vocab"]["far"] = 1000;
+  const Tokenizer tokenizer = made_of(file);
+  EXPECT_EQ(tokenizer.real_ids(), 1001);
+  EXPECT_EQ(tokenizer.token_of(999), "");
+  EXPECT_THAT(error_of([&] { tokenizer.decode(std::vector<std::int32_t>{999}); }), HasSubstr("got 999"));
+}
+
+TEST(Tokenizer, RefusesIdsAndTextThatAreNone) {
+  const Tokenizer tokenizer(golden("words"));
+  for (const std::int32_t id : {-1, 270, INT32_MIN, INT32_MAX})
+    EXPECT_THAT(error_of([&] { tokenizer.decode(std::vector<std::int32_t>{0, id}); }),
+                HasSubstr("id: expected one of the tokenizer's, below 270, got"));
+  for (const char* bytes : {"ab\xff", "ab\xc0\x80", "ab\xed\xa0\x80", "ab\xf4\x90\x80\x80", "ab\xe2\x82"})
+    EXPECT_THAT(error_of([&] { tokenizer.encode(bytes); }), HasSubstr("expected UTF-8, got byte 0x"))
+        << bytes;
+  EXPECT_THAT(error_of([&] { tokenizer.encode("ab\xff"); }), HasSubstr("0xff at offset 2"));
+}
+
+TEST(Tokenizer, RefusesComponentsByName) {
+  const auto set = [](const char* pointer, const Json& value) {
+    return error_after("trained", [&](Json& file) { file[Json::json_pointer(pointer)] = value; });
+  };
+  EXPECT_THAT(set("/normalizer", {{"type", "NFC"}}), HasSubstr("tokenizer.json: normalizer: expected none"));
+  EXPECT_THAT(set("/truncation", {{"max_length", 5}}), HasSubstr("truncation: expected none"));
+  EXPECT_THAT(set("/padding", {{"strategy", "BatchLongest"}}), HasSubstr("padding: expected none"));
+  EXPECT_THAT(set("/version", "2.0"), HasSubstr("version: expected 1.0"));
+  EXPECT_THAT(set("/decoder", nullptr), HasSubstr("decoder: expected ByteLevel"));
+  EXPECT_THAT(set("/decoder", {{"type", "Metaspace"}}), HasSubstr("got Metaspace"));
+  EXPECT_EQ(set("/post_processor", {{"type", "ByteLevel"}, {"trim_offsets", false}}), "no error");
+  EXPECT_THAT(set("/post_processor", {{"type", "TemplateProcessing"}}),
+              HasSubstr("post_processor: expected ByteLevel or none"));
+  EXPECT_THAT(set("/pre_tokenizer", nullptr), HasSubstr("pre_tokenizer: expected ByteLevel or a Sequence"));
+  EXPECT_THAT(set("/pre_tokenizer", {{"type", "Metaspace"}}), HasSubstr("got Metaspace"));
+  EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0/type", "Digits"), HasSubstr("got Digits"));
+  EXPECT_THAT(set("/pre_tokenizer/pretokenizers/1/type", "Split"),
+              HasSubstr("ByteLevel behind them, got Split"));
+  EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0/behavior", "Removed"),
+              HasSubstr("Split: behavior: expected Isolated"));
+  EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0/invert", true), HasSubstr("invert: expected false"));
+  EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0/pattern", {{"String", " "}}),
+              HasSubstr("pattern: expected {\"Regex\""));
+  EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0/pattern/Regex", "(a"),
+              HasSubstr("pattern: expected a regular expression, got (a"));
+  EXPECT_THAT(set("/model/type", "Unigram"),
+              HasSubstr("model: type: expected BPE, the only one supported, got Unigram"));
+  EXPECT_THAT(set("/model/unk_token", "<unk>"), HasSubstr("unk_token: expected none"));
+  EXPECT_THAT(set("/model/dropout", 0.1), HasSubstr("dropout: expected 0"));
+  EXPECT_THAT(set("/model/byte_fallback", true), HasSubstr("byte_fallback: expected false"));
+  EXPECT_THAT(set("/model/continuing_subword_prefix", "##"),
+              HasSubstr("continuing_subword_prefix: expected"));
+  EXPECT_THAT(set("/model/end_of_word_suffix", "</w>"), HasSubstr("end_of_word_suffix: expected"));
+  EXPECT_EQ(set("/model/continuing_subword_prefix", ""), "no error");
+  EXPECT_THAT(set("/added_tokens/0/lstrip", true),
+              HasSubstr("added_tokens: <|endoftext|>: lstrip: expected false"));
+  EXPECT_THAT(set("/added_tokens/0/rstrip", true), HasSubstr("rstrip: expected false"));
+  EXPECT_THAT(set("/added_tokens/0/single_word", true), HasSubstr("single_word: expected false"));
+  EXPECT_THAT(error_of([] { Tokenizer("no/such/folder"); }), HasSubstr("tokenizer.json: cannot be read"));
+}
+
+TEST(Tokenizer, RefusesTablesThatContradictThemselves) {
+  const auto set = [](const char* pointer, const Json& value) {
+    return error_after("words", [&](Json& file) { file[Json::json_pointer(pointer)] = value; });
+  };
+  EXPECT_THAT(set("/model/vocab/a", -1), HasSubstr("vocab: a: expected a whole number"));
+  EXPECT_THAT(set("/model/vocab/a", 1 << 24), HasSubstr("vocab: a: expected a whole number"));
+  EXPECT_THAT(set("/model/vocab/a", "x"), HasSubstr("vocab: a: expected a whole number"));
+  EXPECT_THAT(set("/model/vocab/a", 0), HasSubstr("vocab: expected each id once, got 0"));
+  EXPECT_THAT(set("/model/vocab", Json::array()), HasSubstr("vocab: expected an object"));
+  EXPECT_THAT(set("/model/merges", Json::array({Json::array({"a", "b"})})),
+              HasSubstr("merges: expected tokens of the vocabulary, got [\"a\",\"b\"]"));
+  for (const Json& merge : {Json("a"), Json("a b c"), Json(3), Json::array({"a"}), Json::array({"a", 1})})
+    EXPECT_THAT(set("/model/merges", Json::array({merge})),
+                HasSubstr("merges: expected [\"a\", \"b\"] or \"a b\""))
+        << merge;
+  EXPECT_THAT(set("/added_tokens/0/id", 268),
+              HasSubstr("<|endoftext|>: id: expected 269, as `tokenizers` counts, got 268"));
+  EXPECT_THAT(set("/added_tokens/0/content", ""), HasSubstr("content: expected a string of 1 to"));
+  EXPECT_THAT(set("/added_tokens/0/content", "Hello"), HasSubstr("Hello: id: expected 256"));
+  EXPECT_THAT(set("/added_tokens/0/special", nullptr), HasSubstr("expected special, got none"));
+  EXPECT_THAT(
+      error_after("words", [](Json& file) { file["added_tokens"].push_back(file["added_tokens"][0]); }),
+      HasSubstr("added_tokens: expected each token once"));
+  EXPECT_THAT(error_after("words", [](Json& file) { file["model"]["vocab"]["x y"] = 270; }),
+              HasSubstr("expected an id of its own, got 270, which is x y's"));
+}
+
+// A word of 100 kB: a merge loop that looks over the whole word for each merge takes 10^10 steps.
+TEST(Tokenizer, ALongWordTakesNoTimeAtAll) {
+  Json file = golden_json("words");
+  file["added_tokens"].clear();
+  file["model"]["ignore_merges"] = false;
+  std::string run = "a";
+  for (int id = 300; id < 306; ++id, run += run) {  // aa, aaaa, …, 64 times a
+    file["model"]["vocab"][run + run] = id;
+    file["model"]["merges"].push_back({run, run});
+  }
+  const Tokenizer tokenizer = made_of(file);
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<std::int32_t> ids = tokenizer.encode(std::string(100'000, 'a'));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_EQ(ids.size(), 100'000U / 64 + 1) << "100,000 = 1562 * 64 + 32";
+  EXPECT_EQ(ids.front(), 305);
+  EXPECT_EQ(ids.back(), 304);
+}
+
+TEST(Tokenizer, APatternThatRunsAwayIsStopped) {
+  Json file = golden_json("trained");
+  file["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(a|aa)+$";
+  const Tokenizer tokenizer = made_of(file);
+  EXPECT_THAT(error_of([&] { tokenizer.encode(std::string(60, 'a') + "b"); }),
+              HasSubstr("split pattern: expected a short search, got stopped by its bounds"));
+}
+
+TEST(Tokenizer, ThreadsMayShareOne) {
+  const Tokenizer tokenizer(golden("trained"));
+  const std::string text = "The teacher's 12 answers<|im_end|>\n\n数学の問題を解く。";
+  const std::vector<std::int32_t> expected = tokenizer.encode(text);
+  std::vector<int> wrong(4, 0);
+  {
+    std::vector<std::jthread> threads;
+    for (int& count : wrong)
+      threads.emplace_back([&] {
+        for (int i = 0; i < 200; ++i)
+          count += tokenizer.encode(text) != expected || tokenizer.decode(expected) != text;
+      });
+  }
+  EXPECT_THAT(wrong, ElementsAre(0, 0, 0, 0));
+}
+
+TEST(Tokenizer, AnyDamageIsAUserErrorOrATokenizer) {
+  const TemporaryDirectory directory;
+  const std::string whole = bytes_in(golden("partial") / "tokenizer.json");
+  std::mt19937 random(11);
+  int refused = 0;
+  for (int round = 0; round < 400; ++round) {
+    std::string bytes = whole;
+    for (auto flips = 1 + random() % 3; flips > 0; --flips)
+      bytes[random() % bytes.size()] = static_cast<char>(random() % 4 == 0 ? random() : ' ' + random() % 95);
+    if (random() % 16 == 0) bytes.resize(random() % bytes.size());
+    directory.write("tokenizer.json", bytes);
+    try {
+      const Tokenizer tokenizer(directory.path());
+      EXPECT_EQ(find_invalid_utf8(tokenizer.decode(tokenizer.encode("Hello, 12 'world'<|endoftext|>\n é"))),
+                std::string::npos);
+    } catch (const UserError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 100);
+  EXPECT_LT(refused, 400);
+}
+
+// The examples of the Unicode standard, section 3.9, "U+FFFD substitution of maximal subparts".
+TEST(Utf8, EachBrokenPieceBecomesOneReplacement) {
+  const std::string r = "\xEF\xBF\xBD";
+  EXPECT_EQ(lossy_utf8("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82"
+                       "A"),
+            r + r + r + r + r + r + r + r + "A");
+  EXPECT_EQ(lossy_utf8("\xED\xA0\x80\xED\xBF\xBF\xED\xAF"
+                       "A"),
+            r + r + r + r + r + r + r + r + "A");
+  EXPECT_EQ(lossy_utf8("\xF4\x91\x92\x93\xFF"
+                       "A\x80\xBF"
+                       "B"),
+            r + r + r + r + r + "A" + r + r + "B");
+  EXPECT_EQ(lossy_utf8("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF"
+                       "A"),
+            r + r + r + r + "A");
+  EXPECT_EQ(lossy_utf8("ü€🙂"), "ü€🙂");
+  EXPECT_EQ(find_invalid_utf8("ü€🙂\xe2\x82"), 9U);
+}
+
+}  // namespace
+}  // namespace routeopd::text
