@@ -79,17 +79,31 @@ TEST(Compare, GivesContrastsTransitionsAndChanges) {
   EXPECT_EQ(comparison.transitions.a_only, 4);
   EXPECT_EQ(comparison.transitions.b_only, 4);
   EXPECT_EQ(comparison.transitions.neither, 7);
+}
 
-  // Suite s has the random numbers of suite s, in its own row as in the average.
-  const Correctness math_a = a.suites[1].correctness;
-  const Correctness math_b = b.suites[1].correctness;
-  Bootstrap second = bootstrap;
-  second.first_suite = 1;
-  EXPECT_EQ(math.contrast.low, paired_contrast({&math_a, 1}, {&math_b, 1}, second).low);
-  const std::vector<Correctness> both_a{a.suites[0].correctness, math_a};
-  const std::vector<Correctness> both_b{b.suites[0].correctness, math_b};
-  EXPECT_EQ(comparison.contrast.low, paired_contrast(both_a, both_b, bootstrap).low);
-  EXPECT_EQ(comparison.contrast.high, paired_contrast(both_a, both_b, bootstrap).high);
+TEST(Compare, ASuiteHasItsOwnDrawsInItsRowAsInTheAverage) {
+  // Enough problems with changes of every size that two series of draws do not end at the same values.
+  std::vector<std::string> rows_a;
+  std::vector<std::string> rows_b;
+  for (int p = 0; p < 60; ++p) {
+    rows_a.push_back(fmt::format("{:08b}", (p * 37) % 256));
+    rows_b.push_back(fmt::format("{:08b}", (p * p * 11) % 256));
+  }
+  const EvalRun a = run_of("A", rows_a, rows_b);
+  const EvalRun b = run_of("B", rows_b, rows_a);
+  const Bootstrap bootstrap{.draws = 500};
+  const Comparison comparison = compare_runs(a, b, bootstrap);
+  const auto math = [&](std::uint32_t number) {
+    return paired_contrast({&a.suites[1].correctness, 1}, {&b.suites[1].correctness, 1},
+                           {.draws = 500, .first_suite = number});
+  };
+  EXPECT_EQ(comparison.suites[1].contrast.low, math(1).low);
+  EXPECT_EQ(comparison.suites[1].contrast.high, math(1).high);
+  EXPECT_NE(math(0).low, math(1).low) << "this test cannot fail";
+  const std::vector<Correctness> all_a{a.suites[0].correctness, a.suites[1].correctness};
+  const std::vector<Correctness> all_b{b.suites[0].correctness, b.suites[1].correctness};
+  EXPECT_EQ(comparison.contrast.low, paired_contrast(all_a, all_b, bootstrap).low);
+  EXPECT_EQ(comparison.contrast.high, paired_contrast(all_a, all_b, bootstrap).high);
 }
 
 TEST(Compare, PairsProblemsByIdWhateverTheirOrder) {

@@ -136,29 +136,36 @@ TEST(EvalFiles, ALineWithAnotherTypeIsNamed) {
 }
 
 TEST(SuiteSummary, SaysWhatTheResponsesSay) {
-  // Votes of p0: "1", tie for the earlier "1", then "2" twice; p1: nothing, then "1,020" and "1020" are one answer.
-  std::vector<EvalResponse> responses = responses_of("math", {"1000", "0011"});
-  const std::string extracted[] = {"1", "2", "3", "2", "", "7", "1,020", "1020"};
-  for (std::size_t i = 0; i < 8; ++i) {
+  // Votes of p0: "1", a tie for the earlier "1", then "2" twice; p1: nothing, then "7", then "1,020" and "1020"
+  // are one answer; p2: nothing but "5" at last, for what cannot be read has no vote.
+  std::vector<EvalResponse> responses = responses_of("math", {"1000", "0011", "0010"});
+  const std::string extracted[] = {"1", "2", "3", "2", "", "7", "1,020", "1020", "", "", "5", ""};
+  for (std::size_t i = 0; i < 12; ++i) {
     responses[i].extracted = extracted[i];
     responses[i].format_ok = !extracted[i].empty();
-    responses[i].clipped = i >= 6;
-    responses[i].tokens = static_cast<std::int64_t>(10 * (8 - i));
+    responses[i].clipped = i >= 9;
+    responses[i].tokens = static_cast<std::int64_t>(10 * (12 - i));
   }
   std::reverse(responses.begin(), responses.end());
-  const Json summary = suite_summary(responses, {.draws = 200});
-  EXPECT_EQ(summary["n"], 2);
+  const Json summary = suite_summary(responses, {.draws = 200, .level = 0.9});
+  EXPECT_EQ(summary["n"], 3);
   EXPECT_EQ(summary["samples"], 4);
-  EXPECT_EQ(summary["avg"], 0.375);
-  EXPECT_EQ(summary["avg_interval"], Json({0.25, 0.5}));
+  EXPECT_DOUBLE_EQ(summary["avg"], 1.0 / 3);
+  // All three draws are a problem of 1/4 with a chance of 8/27; at least two are p1, of 1/2, with 7/27, all three with 1/27.
+  EXPECT_DOUBLE_EQ(summary["avg_interval"][0], 0.25);
+  EXPECT_DOUBLE_EQ(summary["avg_interval"][1], 1.25 / 3);
   EXPECT_EQ(summary["pass@k"].size(), 3U);
-  EXPECT_DOUBLE_EQ(summary["pass@k"]["1"], 0.375);
-  EXPECT_DOUBLE_EQ(summary["pass@k"]["2"], (1.0 / 2 + 5.0 / 6) / 2);
+  EXPECT_DOUBLE_EQ(summary["pass@k"]["1"], 1.0 / 3);
+  EXPECT_DOUBLE_EQ(summary["pass@k"]["2"], (1.0 / 2 + 5.0 / 6 + 1.0 / 2) / 3);
   EXPECT_DOUBLE_EQ(summary["pass@k"]["4"], 1);
-  EXPECT_EQ(summary["maj@k"], Json({{"1", 0.5}, {"2", 0.5}, {"4", 0.5}}));
-  EXPECT_EQ(summary["length"], Json({{"mean", 45.}, {"p10", 17.}, {"p50", 45.}, {"p90", 73.}, {"max", 80.}}));
+  EXPECT_EQ(summary["maj@k"], Json({{"1", 1.0 / 3}, {"2", 1.0 / 3}, {"4", 2.0 / 3}}));
+  EXPECT_DOUBLE_EQ(summary["length"]["mean"], 65);
+  EXPECT_DOUBLE_EQ(summary["length"]["p10"], 21);
+  EXPECT_DOUBLE_EQ(summary["length"]["p50"], 65);
+  EXPECT_DOUBLE_EQ(summary["length"]["p90"], 109);
+  EXPECT_DOUBLE_EQ(summary["length"]["max"], 120);
   EXPECT_EQ(summary["clip_rate"], 0.25);
-  EXPECT_EQ(summary["format_rate"], 0.875);
+  EXPECT_DOUBLE_EQ(summary["format_rate"], 8.0 / 12);
 }
 
 TEST(SuiteSummary, RefusesWhatIsNotOneWholeSuite) {
