@@ -12,6 +12,7 @@
 #include <fstream>
 #include <string>
 
+#include "grade/eval_testing.h"
 #include "routeopd/base/fields.h"
 #include "routeopd/base/philox.h"
 
@@ -19,16 +20,6 @@ namespace routeopd::grade {
 namespace {
 
 using ::testing::HasSubstr;
-
-template <class Work>
-std::string error_of(const Work& work) {
-  try {
-    work();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 Correctness suite_of(std::int64_t problems, std::int64_t samples, const std::string& digits) {
   Correctness suite{problems, samples, {}};

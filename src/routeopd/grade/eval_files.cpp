@@ -1,0 +1,121 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/grade/eval_files.h"
+
+#include <fstream>
+#include <map>
+
+#include "routeopd/formats/json_lines.h"
+#include "routeopd/grade/response_grid.h"
+
+namespace routeopd::grade {
+namespace {
+
+template <class Value>
+Value field_of(const Json& object, const char* name, const std::string& where) {
+  const auto found = object.find(name);
+  if (found == object.end()) throw UserError("{}: {} is missing", where, name);
+  bool fits = false;
+  const char* expected = "";
+  if constexpr (std::is_same_v<Value, std::string>) {
+    fits = found->is_string();
+    expected = "a string";
+  } else if constexpr (std::is_same_v<Value, bool>) {
+    fits = found->is_boolean();
+    expected = "true or false";
+  } else {
+    // An unsigned value past the signed ones would turn negative on its way.
+    fits = found->is_number_integer() && found->template get<std::int64_t>() >= 0;
+    expected = "a whole number from 0";
+  }
+  if (!fits) throw UserError("{}: {}: expected {}, got {}", where, name, expected, shown(*found));
+  return found->template get<Value>();
+}
+
+Json read_summary(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw UserError("{}: cannot be read; is this an eval directory?", path.string());
+  Json summary = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!summary.is_object()) throw UserError("{}: expected one JSON object", path.string());
+  for (const char* name : {"decoding", "seed", "template", "extractor", "suites"}) {
+    if (!summary.contains(name)) throw UserError("{}: {} is missing", path.string(), name);
+  }
+  if (!summary["suites"].is_object() || summary["suites"].empty()) {
+    throw UserError("{}: suites: expected an object with an entry for each suite", path.string());
+  }
+  return summary;
+}
+
+struct Promise {
+  std::int64_t problems = 0;
+  std::int64_t samples = 0;
+  ResponseGrid grid;
+};
+
+}  // namespace
+
+Json json_of(const EvalResponse& response) {
+  return {{"suite", response.suite},         {"problem", response.problem},     {"sample", response.sample},
+          {"response", response.response},   {"extracted", response.extracted}, {"correct", response.correct},
+          {"format_ok", response.format_ok}, {"clipped", response.clipped},     {"tokens", response.tokens}};
+}
+
+std::string line_of(const EvalResponse& response) {
+  return json_of(response).dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+EvalResponse response_of(const Json& line, const std::string& where) {
+  EvalResponse response;
+  const auto read = [&]<class Value>(const char* name, Value& value) {
+    value = field_of<Value>(line, name, where);
+  };
+  read("suite", response.suite);
+  read("problem", response.problem);
+  read("sample", response.sample);
+  read("response", response.response);
+  read("extracted", response.extracted);
+  read("correct", response.correct);
+  read("format_ok", response.format_ok);
+  read("clipped", response.clipped);
+  read("tokens", response.tokens);
+  return response;
+}
+
+EvalRun read_eval_directory(const std::filesystem::path& directory) {
+  EvalRun run{directory.string(), read_summary(directory / "summary.json"), {}};
+  std::map<std::string, Promise> promises;
+  for (const auto& [name, suite] : run.summary["suites"].items()) {
+    const std::string where = fmt::format("{}: suite {}", (directory / "summary.json").string(), name);
+    if (!suite.is_object()) throw UserError("{}: expected an object, got {}", where, shown(suite));
+    field_of<std::string>(suite, "sha256", where);
+    promises[name] = {
+        field_of<std::int64_t>(suite, "n", where), field_of<std::int64_t>(suite, "samples", where), {}};
+  }
+  const std::string path = (directory / "responses.jsonl").string();
+  formats::JsonLines lines(path);
+  while (const auto line = lines.next()) {
+    const EvalResponse response = response_of(*line, lines.where());
+    const auto promise = promises.find(response.suite);
+    if (promise == promises.end()) {
+      throw UserError("{}: suite {} is not in summary.json", lines.where(), response.suite);
+    }
+    if (response.sample >= promise->second.samples) {
+      throw UserError("{}: suite {}, problem {}: sample {} is past the {} samples of summary.json",
+                      lines.where(), response.suite, response.problem, response.sample,
+                      promise->second.samples);
+    }
+    promise->second.grid.add(response.problem, response.sample, response.correct);
+  }
+  for (auto& [name, promise] : promises) {
+    const std::string where = fmt::format("{}: suite {}", path, name);
+    EvalSuite suite{name, promise.grid.problems(), promise.grid.correctness(promise.samples, where)};
+    if (suite.correctness.problems != promise.problems) {
+      throw UserError("{}: has responses to {} problems, expected the {} of summary.json", where,
+                      suite.correctness.problems, promise.problems);
+    }
+    run.suites.push_back(std::move(suite));
+  }
+  return run;
+}
+
+}  // namespace routeopd::grade

@@ -1,0 +1,122 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include "routeopd/grade/answer.h"
+#include "routeopd/grade/eval_files.h"
+#include "routeopd/grade/response_grid.h"
+
+namespace routeopd::grade {
+namespace {
+
+// One suite's responses, problem by problem, sample by sample.
+struct Table {
+  Correctness correctness;
+  std::vector<const EvalResponse*> responses_PS;
+};
+
+Table table_of(std::span<const EvalResponse> responses) {
+  if (responses.empty()) throw UserError("a suite without responses has no summary");
+  const std::string& suite = responses.front().suite;
+  ResponseGrid grid;
+  std::vector<std::int64_t> rows;
+  std::int64_t samples = 0;
+  for (const EvalResponse& response : responses) {
+    if (response.suite != suite) {
+      throw UserError("suite {}: has a response of suite {}, expected one suite", suite, response.suite);
+    }
+    if (response.sample < 0 || response.tokens < 0) {
+      throw UserError("suite {}: problem {}: sample {} of {} tokens, expected whole numbers from 0", suite,
+                      response.problem, response.sample, response.tokens);
+    }
+    samples = std::max(samples, response.sample + 1);
+    rows.push_back(grid.add(response.problem, response.sample, response.correct));
+  }
+  Table table{grid.correctness(samples, "suite " + suite), {}};
+  table.responses_PS.resize(responses.size());
+  for (std::size_t i = 0; i < responses.size(); ++i) {
+    table.responses_PS[static_cast<std::size_t>(rows[i] * samples + responses[i].sample)] = &responses[i];
+  }
+  return table;
+}
+
+// Whether the vote of samples 0 … k-1 of one problem is right, for k = 1 … S.
+std::vector<bool> votes(std::span<const EvalResponse* const> responses_S) {
+  std::unordered_map<std::string, std::int64_t> counts;
+  std::vector<std::string> candidates;  // by the sample that named each first
+  std::vector<bool> right;              // candidates that are
+  std::vector<bool> won_S;
+  for (const EvalResponse* response : responses_S) {
+    if (response->format_ok) {
+      const std::string key = answer_key(response->extracted);
+      if (++counts[key] == 1) {
+        candidates.push_back(key);
+        right.push_back(response->correct);
+      }
+    }
+    const auto most = std::max_element(
+        candidates.begin(), candidates.end(),
+        [&](const std::string& left, const std::string& other) { return counts[left] < counts[other]; });
+    won_S.push_back(most != candidates.end() && right[static_cast<std::size_t>(most - candidates.begin())]);
+  }
+  return won_S;
+}
+
+// The share of problems whose vote over the first k samples is right, at each k - 1.
+std::vector<double> vote_shares(const Table& table) {
+  const auto samples = static_cast<std::size_t>(table.correctness.samples);
+  const std::span<const EvalResponse* const> all(table.responses_PS);
+  std::vector<double> won_S(samples);
+  for (std::size_t first = 0; first < all.size(); first += samples) {
+    const std::vector<bool> won = votes(all.subspan(first, samples));
+    for (std::size_t s = 0; s < samples; ++s) won_S[s] += won[s] ? 1 : 0;
+  }
+  for (double& share : won_S) share /= static_cast<double>(table.correctness.problems);
+  return won_S;
+}
+
+Json lengths_of(std::span<const EvalResponse> responses) {
+  std::vector<double> tokens;
+  for (const EvalResponse& response : responses) tokens.push_back(static_cast<double>(response.tokens));
+  std::sort(tokens.begin(), tokens.end());
+  const double sum = std::accumulate(tokens.begin(), tokens.end(), 0.0);
+  return {{"mean", sum / static_cast<double>(tokens.size())},
+          {"p10", quantile(tokens, 0.1)},
+          {"p50", quantile(tokens, 0.5)},
+          {"p90", quantile(tokens, 0.9)},
+          {"max", tokens.back()}};
+}
+
+double share_of(std::span<const EvalResponse> responses, bool EvalResponse::* flag) {
+  const auto count = std::count_if(responses.begin(), responses.end(),
+                                   [flag](const EvalResponse& response) { return response.*flag; });
+  return static_cast<double>(count) / static_cast<double>(responses.size());
+}
+
+}  // namespace
+
+Json suite_summary(std::span<const EvalResponse> responses, const Bootstrap& bootstrap) {
+  const Table table = table_of(responses);
+  const Correctness& suite = table.correctness;
+  const Interval interval = average_interval({&suite, 1}, bootstrap);
+  const std::vector<double> voted = vote_shares(table);
+  Json pass = Json::object();
+  Json majority = Json::object();
+  for (std::int64_t k = 1; k <= suite.samples; k *= 2) {
+    pass[std::to_string(k)] = pass_at_k(suite, k);
+    majority[std::to_string(k)] = voted[static_cast<std::size_t>(k - 1)];
+  }
+  return {{"n", suite.problems},
+          {"samples", suite.samples},
+          {"avg", interval.mean},
+          {"avg_interval", {interval.low, interval.high}},
+          {"pass@k", pass},
+          {"maj@k", majority},
+          {"length", lengths_of(responses)},
+          {"clip_rate", share_of(responses, &EvalResponse::clipped)},
+          {"format_rate", share_of(responses, &EvalResponse::format_ok)}};
+}
+
+}  // namespace routeopd::grade

@@ -1,0 +1,157 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/lab/study.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "routeopd/base/atomic_directory.h"
+#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/sha256.h"
+#include "routeopd/engine/local_engine.h"
+#include "routeopd/eval/evaluate.h"
+#include "routeopd/lab/task.h"
+#include "routeopd/probe/mismatch.h"
+#include "routeopd/train/metrics.h"
+#include "routeopd/train/train.h"
+
+namespace routeopd::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kLongestResponse = 80;  // the longest right solution has 50 tokens
+constexpr std::size_t kBankPrompts = 32;
+
+// What all runs share: the pair, the problems, the frozen states.
+class Bench {
+ public:
+  explicit Bench(const StudyOptions& options)
+      : options_(options),
+        tokenizer_(options.laboratory / "base"),
+        base_(model::load_model(options.laboratory / "base")),
+        teacher_(model::load_model(options.laboratory / "teacher")),
+        teacher_engine_(teacher_, tokenizer_.real_ids()) {
+    protocol_.n = options.samples;
+    protocol_.max_new_tokens = kLongestResponse;
+    protocol_.prompt_template = kTemplate;
+    suite_ = eval::read_suite("heldout", (options.laboratory / "heldout.jsonl").string(), protocol_, tokenizer_);
+    if (options.problems > 0 && options.problems < std::ssize(suite_.prompts))
+      suite_.prompts.resize(static_cast<std::size_t>(options.problems));
+    engine::LocalEngine base_engine(base_, tokenizer_.real_ids());
+    routing::ObjectiveOptions objective;
+    objective.k = options.k;
+    const std::span bank_prompts(suite_.prompts.data(), std::min(suite_.prompts.size(), kBankPrompts));
+    bank_.emplace(base_engine, teacher_engine_, bank_prompts, options.bank_states, kLongestResponse, objective,
+                  protocol_.seed);
+  }
+
+  double average_of(const model::Model& model) {
+    return grade::average(correctness_of(model));
+  }
+
+  grade::Correctness correctness_of(const model::Model& model) {
+    engine::LocalEngine engine(model, tokenizer_.real_ids());
+    return eval::correctness_of(eval::evaluate(engine, suite_, protocol_, tokenizer_), protocol_.n);
+  }
+
+  double mass_of(const model::Model& model) {
+    engine::LocalEngine engine(model, tokenizer_.real_ids());
+    return bank_->mass(engine);
+  }
+
+  const model::Model& base() const { return base_; }
+  const model::Model& teacher() const { return teacher_; }
+  const text::Tokenizer& tokenizer() const { return tokenizer_; }
+
+ private:
+  StudyOptions options_;
+  text::Tokenizer tokenizer_;
+  model::Model base_, teacher_;
+  engine::LocalEngine teacher_engine_;
+  eval::Protocol protocol_;
+  eval::Suite suite_;
+  std::optional<probe::MismatchBank> bank_;
+};
+
+// Nothing is tuned for an arm: its name is all that differs.
+train::Recipe arm_recipe(const StudyOptions& options, const std::string& arm, std::uint64_t seed) {
+  train::Recipe recipe;
+  recipe.seed = seed;
+  recipe.out = (options.out / fmt::format("{}-seed{}", arm, seed)).string();
+  recipe.student.path = (options.laboratory / "base").string();
+  recipe.teacher.path = (options.laboratory / "teacher").string();
+  recipe.data.prompts = (options.laboratory / "train.jsonl").string();
+  recipe.data.prompt_template = kTemplate;
+  recipe.rollout.max_new_tokens = kLongestResponse;
+  recipe.objective = routing::objective_from({{"arm", arm}, {"k", options.k}});
+  recipe.optimizer.lr = options.lr;
+  recipe.train.steps = options.steps;
+  recipe.checkpoint.every = 0;
+  return recipe;
+}
+
+Json median_seconds(std::vector<Json>& steps) {
+  Json medians = Json::object();
+  if (steps.empty()) return medians;
+  for (const auto& [stage, value] : steps.front().items()) {
+    std::vector<double> values;
+    for (const Json& step : steps) values.push_back(step.value(stage, 0.0));
+    std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
+    medians[stage] = values[values.size() / 2];
+  }
+  return medians;
+}
+
+ArmRun run_arm(Bench& bench, const StudyOptions& options, const std::string& arm, std::uint64_t seed, double base_average,
+               const StudyWatch& watch) {
+  const train::Recipe recipe = arm_recipe(options, arm, seed);
+  train::Inputs inputs = train::load_inputs(recipe, bench.tokenizer());
+  ArmRun run;
+  run.arm = arm;
+  run.seed = seed;
+  run.mass_before = bench.mass_of(bench.base());
+  run.path.emplace_back(0, base_average);
+  std::vector<Json> seconds;
+  const std::string what = fmt::format("{} seed {}", arm, seed);
+  train::train(recipe, inputs, [&](std::int64_t step, const Json& metrics) {
+    seconds.push_back(metrics["time"]);
+    run.peak_bytes = std::max(run.peak_bytes, metrics["memory"]["peak_bytes"].get<std::int64_t>());
+    if (step == options.steps) {
+      run.correctness = bench.correctness_of(inputs.student);
+      run.path.emplace_back(step, grade::average(run.correctness));
+    } else if (options.evaluate_every > 0 && step % options.evaluate_every == 0) {
+      run.path.emplace_back(step, bench.average_of(inputs.student));
+    }
+    if (watch) {
+      watch(what, step, options.steps,
+            fmt::format("loss {:.4f}, mass {:.3f}, Avg@{} {:.1f} % at step {}", metrics["loss"].get<double>(),
+                        metrics["mass"].get<double>(), options.samples, 100 * run.path.back().second,
+                        run.path.back().first));
+    }
+  });
+  run.mass_after = bench.mass_of(inputs.student);
+  run.seconds = median_seconds(seconds);
+  return run;
+}
+
+}  // namespace
+
+Study run_study(const StudyOptions& options, const StudyWatch& watch) {
+  make_result_directory(options.out);
+  Bench bench(options);
+  Study study;
+  study.options = options;
+  study.base = bench.average_of(bench.base());
+  study.teacher = bench.average_of(bench.teacher());
+  for (const std::uint64_t seed : options.seeds) {
+    for (const std::string& arm : options.arms)
+      study.runs.push_back(run_arm(bench, options, arm, seed, study.base, watch));
+  }
+  AtomicFile file(options.out / "study.json");
+  file.write(study_json(study).dump(2) + "\n");
+  file.commit();
+  return study;
+}
+
+}  // namespace routeopd::lab
