@@ -1,0 +1,75 @@
+// routeopd train: a distillation run from a recipe.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <iostream>
+#include <memory>
+
+#include "command.h"
+#include "progress.h"
+#include "routeopd/text/tokenizer.h"
+#include "routeopd/train/train.h"
+
+namespace routeopd::app {
+namespace {
+
+struct TrainArguments {
+  std::string recipe;
+  std::vector<std::string> settings;
+  std::string out;
+  bool dry_run = false;
+  OutputFlags output;
+};
+
+std::string step_note(const Json& metrics) {
+  const auto number = [&](const char* name) { return metrics.value(name, 0.0); };
+  std::string note = fmt::format("loss {:.5f}", number("loss"));
+  if (metrics.contains("mass"))
+    note += fmt::format(", mass {:.4f}, routed {:.0f} %", number("mass"), 100 * number("routed_share"));
+  return note + fmt::format(", {:.0f} tokens/s", number("tokens") / metrics["time"]["total"].get<double>());
+}
+
+void run_train(const TrainArguments& arguments) {
+  train::Recipe recipe = train::read_recipe(arguments.recipe, arguments.settings);
+  if (!arguments.out.empty()) recipe.out = arguments.out;
+  train::check_recipe(recipe);
+  if (arguments.dry_run) {
+    std::cout << train::recipe_text(recipe);
+    return;
+  }
+  const text::Tokenizer tokenizer(recipe.student.path);
+  train::Inputs inputs = train::load_inputs(recipe, tokenizer);
+  Json last;
+  {
+    Progress progress("train", recipe.train.steps, arguments.output.quiet);
+    train::train(recipe, inputs, [&](std::int64_t step, const Json& metrics) {
+      last = metrics;
+      progress.update(step, step_note(metrics));
+    });
+  }
+  const std::string checkpoint = fmt::format("{}/checkpoints/step_{}", recipe.out, recipe.train.steps);
+  if (arguments.output.json) {
+    std::cout << Json{{"run", recipe.out}, {"checkpoint", checkpoint}, {"last", last}}.dump() << '\n';
+  } else if (!arguments.output.quiet) {
+    std::cerr << fmt::format("{} steps, last {}; the student is in {}\n", recipe.train.steps, step_note(last), checkpoint);
+  }
+}
+
+}  // namespace
+
+void add_train(CLI::App& app) {
+  const auto arguments = std::make_shared<TrainArguments>();
+  app.add_option("recipe", arguments->recipe, "The run's recipe, TOML")->required();
+  app.add_option("--set", arguments->settings, "section.key=value, over what the recipe says; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--out", arguments->out, "Run directory, over the recipe's `out`; must not exist");
+  app.add_flag("--dry-run", arguments->dry_run, "Print the complete recipe and stop");
+  add_output_flags(app, arguments->output);
+  app.footer(
+      "Writes recipe.toml, metrics.jsonl, log.txt and checkpoints/step_N (Hugging Face directories) to the run directory.\n"
+      "Ctrl-C saves the last whole step first.\n\n"
+      "Example:\n"
+      "  routeopd train recipes/lab.toml --out runs/first --set objective.arm=union_rkl --set train.steps=20");
+  app.callback([arguments] { run_train(*arguments); });
+}
+
+}  // namespace routeopd::app
