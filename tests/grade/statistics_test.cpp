@@ -61,23 +61,24 @@ TEST(Bootstrap, AgreesWithAnIndependentImplementation) {
   }
 }
 
-// Problems differ in ease u ~ U(0,1); A solves a sample with chance u, B with u^0.8, so that the contrast over
-// all problems there could be is 1/1.8 - 1/2. With 2,000 data sets the share covered has a standard error of
-// 0.5 %. Samples of one problem are alike: resampling them as if they were problems covers about 88 %.
+// A problem's ease has a part w common to A and B and a part of each one's own: a sample is right in A with
+// chance (w + u)/2 and in B with (w + v^0.8)/2, where u, v, w ~ U(0,1), so that the contrast over all problems
+// there could be is (1/1.8 - 1/2)/2. With 2,000 data sets the share covered has a standard error of 0.5 %.
+// Measured: 94.4 %. Samples resampled as if they were problems cover 92.0 %, and runs that are not paired 97.6 %.
 TEST(Bootstrap, CoversTheTrueContrastAsOftenAsItSays) {
   constexpr std::uint32_t kDataSets = 2000;
   constexpr std::uint32_t kProblems = 500;
   constexpr std::uint32_t kSamples = 4;
-  const double truth = 1 / 1.8 - 1 / 2.0;
+  const double truth = (1 / 1.8 - 1 / 2.0) / 2;
   std::int64_t covered = 0;
   for (std::uint32_t set = 0; set < kDataSets; ++set) {
     Correctness a{kProblems, kSamples, {}};
     Correctness b = a;
     for (std::uint32_t p = 0; p < kProblems; ++p) {
-      const float ease = chance(set, p, 0);
-      const float ease_b = std::pow(ease, 0.8F);
+      const float ease_a = (chance(set, p, 0) + chance(set, p, 1)) / 2;
+      const float ease_b = (chance(set, p, 0) + std::pow(chance(set, p, 2), 0.8F)) / 2;
       for (std::uint32_t s = 0; s < kSamples; ++s) {
-        a.correct_PS.push_back(chance(set, p, 4 + s) < ease);
+        a.correct_PS.push_back(chance(set, p, 4 + s) < ease_a);
         b.correct_PS.push_back(chance(set, p, 8 + s) < ease_b);
       }
     }
