@@ -1,17 +1,33 @@
 #!/usr/bin/env bash
-# Routes the bundled example states and shows what would be moved where:  demo.sh PROGRAM
+# The main job, small: five arms of on-policy distillation from the same base student, judged on held-out problems.
+#   examples/demo.sh PROGRAM
 set -euo pipefail
+cd "$(dirname "$0")/.."
 program=$1
-states=$(dirname "$0")/states.jsonl
 
-echo "RouteOPD: where student (p_S) and teacher (p_T) disagree, which token's probability goes to which other token."
-echo "M: mass on the wrong tokens; c: how concentrated the teacher's demand is; B: budget, in log-odds."
+# Threads that wait for each other give way after some 50 microseconds: on a busy machine spinning ones would make each
+# other wait for whole time slices.
+export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-20000}
+
+number=1
+while [ -e "runs/demo-$number" ]; do number=$((number + 1)); done
+out=runs/demo-$number
+
+echo "A student with wrong habits, a teacher without them: a problem, and what each answers (temperature 0.7)"
 echo
-"$program" route --in "$states" --table
-cat <<EOF
+for who in base teacher; do
+  echo "$who:"
+  head -n 1 lab/heldout.jsonl |
+    "$program" generate --model lab/$who --show --quiet --template $'Problem: {problem}\nSolution:' \
+      --temperature 0.7 --top-p 0.95 --max-new 80 | sed 's/^/  /'
+done
+
+"$program" lab main --lab lab --out "$out"
+
+cat <<TEXT
 
 Next:
-  $program route --in examples/states.jsonl --out routes.jsonl --m 4   # every number, losses and gradients, as JSONL
-  $program route --help                                                # arms, budgets, supports
-  $program bench --quick                                               # our speed, as ratios
-EOF
+  $program generate --model $out/routeopd-seed42/checkpoints/step_30 --in lab/heldout.jsonl --show --template $'Problem: {problem}\\nSolution:' --max-new 80
+  $program train recipes/lab.toml --out runs/mine --set objective.pairs=exact
+  $program lab main --out runs/seeds --seeds 5
+TEXT

@@ -91,6 +91,9 @@ void add_make(CLI::App& app) {
   app.add_option("--teacher-steps", arguments->options.teacher_steps, "Steps of 32 right solutions")
       ->check(CLI::Range(1, 500000))
       ->capture_default_str();
+  app.add_option("--mild-steps", arguments->options.mild_steps, "Steps of 32 solutions with seldom slips")
+      ->check(CLI::Range(1, 500000))
+      ->capture_default_str();
   app.add_option("--base-steps", arguments->options.base_steps, "Steps of 32 solutions with wrong habits")
       ->check(CLI::Range(1, 500000))
       ->capture_default_str();

@@ -117,6 +117,8 @@ at::Tensor naive_loss(const World& world, const ObjectiveOptions& options, const
       total = total + (log_p[t].exp() * (log_p[t] - log_teacher[t])).sum();
     } else if (options.loss == Loss::kFullFkl) {
       total = total + (log_teacher[t].exp() * (log_teacher[t] - log_p[t])).sum();
+    } else if (options.loss == Loss::kSft) {
+      total = total - log_p[t][world.action_T[n]];
     } else if (options.loss == Loss::kSampledRkl) {
       const double old = world.old_logprob_T[n];
       const double teacher =

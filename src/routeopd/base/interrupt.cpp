@@ -18,6 +18,7 @@ void remember(int signal) {
 }  // namespace
 
 void catch_interrupts() {
+  pending_signal = 0;
   struct sigaction action = {};
   action.sa_handler = remember;  // no SA_RESTART: a read that waits for input ends too
   sigemptyset(&action.sa_mask);

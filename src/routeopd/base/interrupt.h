@@ -17,7 +17,7 @@ class Interrupted : public std::runtime_error {
   int signal_;
 };
 
-// From here on SIGINT and SIGTERM are remembered; a second one ends the process at once.
+// From here on SIGINT and SIGTERM are remembered, and earlier ones forgotten; a second one ends the process at once.
 void catch_interrupts();
 
 // Throws Interrupted once a signal has come.

@@ -69,7 +69,7 @@ void write_start(const fs::path& directory, std::uint64_t seed) {
 }
 
 // What one stage of supervised training needs: steps * 32 problems of the training split, each seen once.
-std::vector<Prompt> lessons(std::int64_t count, std::uint32_t first, const MakeOptions& options, const Habits* habits,
+std::vector<Prompt> lessons(std::int64_t count, std::uint32_t first, const MakeOptions& options, const Style& style,
                             const text::Tokenizer& tokenizer) {
   const text::PromptTemplate words(kTemplate);
   const std::int32_t eos = tokenizer.id_of(kEndOfText);
@@ -78,7 +78,7 @@ std::vector<Prompt> lessons(std::int64_t count, std::uint32_t first, const MakeO
     const std::uint32_t number = first + static_cast<std::uint32_t>(i);
     const Problem problem = make_problem(options.seed, Split::kTrain, number);
     Prompt prompt = text::make_prompt(std::to_string(i), static_cast<std::uint32_t>(i), words.apply(problem.text()), tokenizer);
-    prompt.response = write_solution(problem, options.seed, number, habits);
+    prompt.response = write_solution(problem, options.seed, number, style);
     prompt.response_ids = tokenizer.encode(prompt.response);
     prompt.response_ids.push_back(eos);
     prompts.push_back(std::move(prompt));
@@ -149,27 +149,28 @@ void make_laboratory(const fs::path& directory, const MakeOptions& options, cons
   write_start(start, options.seed);
   const text::Tokenizer tokenizer(start);
 
-  const auto learn = [&](const std::string& what, const fs::path& from, std::int64_t steps, double lr, double beta2,
-                         std::vector<Prompt> prompts) {
+  std::uint32_t next_problem = 0;  // no problem is seen twice
+  const auto learn = [&](const std::string& what, const fs::path& from, const Style& style, std::int64_t steps, double lr,
+                         double beta2) {
     const train::Recipe recipe = sft_recipe(from, runs / what, steps, lr, beta2, options.seed);
     train::Inputs inputs;
     inputs.student = model::load_model(from);
     inputs.real_ids = tokenizer.real_ids();
-    inputs.prompts = std::move(prompts);
+    inputs.prompts = lessons(steps * kBatch, next_problem, options, style, tokenizer);
+    next_problem += static_cast<std::uint32_t>(inputs.prompts.size());
     train::train(recipe, inputs, [&](std::int64_t step, const Json& metrics) {
       if (watch) watch(what, step, steps, metrics["loss"].get<double>());
     });
     model::save_model(inputs.student, target.path() / what, start);
   };
-  const Habits habits;
-  const std::int64_t teacher_lessons = options.teacher_steps * kBatch;
-  learn("teacher", start, options.teacher_steps, 4e-3, 0.98, lessons(teacher_lessons, 0, options, nullptr, tokenizer));
-  learn("base", target.path() / "teacher", options.base_steps, 8e-4, 0.999,
-        lessons(options.base_steps * kBatch, static_cast<std::uint32_t>(teacher_lessons), options, &habits, tokenizer));
+  learn("right", start, kRightStyle, options.teacher_steps, 4e-3, 0.98);
+  learn("teacher", target.path() / "right", kTeacherStyle, options.mild_steps, 1e-3, 0.999);
+  learn("base", target.path() / "teacher", kBaseStyle, options.base_steps, 8e-4, 0.999);
 
   write_problems(target.path() / "train.jsonl", options.seed + 1, Split::kTrain, options.train_prompts);
   write_problems(target.path() / "heldout.jsonl", options.seed + 1, Split::kHeldOut, options.heldout_problems);
   fs::remove_all(start);
+  fs::remove_all(target.path() / "right");
   fs::remove_all(runs);
   target.commit();
 }

@@ -1,5 +1,5 @@
-// The laboratory pair from nothing: a teacher that learnt to solve the task, and a base student, the same model after a
-// short further training on solutions with wrong habits.
+// The laboratory pair from nothing: a teacher that learnt to solve the task, first from right solutions, then for a while
+// from ones with a seldom slip; and a base student, the teacher after a short further training on wrong habits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,8 +15,9 @@ namespace routeopd::lab {
 
 struct MakeOptions {
   std::uint64_t seed = 42;
-  std::int64_t teacher_steps = 1000;
-  std::int64_t base_steps = 200;
+  std::int64_t teacher_steps = 1000;  // of right solutions
+  std::int64_t mild_steps = 150;      // of solutions in the teacher's style
+  std::int64_t base_steps = 200;      // of solutions in the base student's style
   std::int64_t train_prompts = 4096;
   std::int64_t heldout_problems = 200;
 };

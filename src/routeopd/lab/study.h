@@ -21,12 +21,12 @@ struct StudyOptions {
   std::filesystem::path out;
   std::vector<std::string> arms = {"sampled_rkl", "full_rkl", "fixed_mid", "routeopd", "union_rkl"};
   std::vector<std::uint64_t> seeds = {42};
-  std::int64_t steps = 60;
-  double lr = 3e-5;
+  std::int64_t steps = 30;
+  double lr = 5e-5;
   std::int32_t k = 16;
   std::int32_t samples = 16;       // Avg@n
   std::int64_t problems = 0;       // held-out problems; 0: all
-  std::int64_t evaluate_every = 20;  // steps between evaluations
+  std::int64_t evaluate_every = 10;  // steps between evaluations
   std::int64_t bank_states = 256;
 };
 

@@ -47,7 +47,7 @@ const Phrases kMinus = {{"minus", 1, 1}, {"less", 1, 3}, {"without", 1, 1}, {"re
 const Phrases kResults = {{"makes", 1, 1}, {"gives", 1, 4},   {"equals", 1, 1},
                           {"is", 1, 2},    {"becomes", 1, 1}, {"yields", 1, 1}};
 const Phrases kClosings = {{"The", 1, 5}, {"Thus the", 1, 1}, {"Hence the", 1, 1}, {"Therefore the", 1, 1}};
-const Phrases kGuesses = {{"Maybe the", 0, 1}, {"Clearly the", 0, 4}, {"Probably the", 0, 1}};
+const Phrases kGuesses = {{"Maybe the", 1, 1}, {"Clearly the", 1, 4}, {"Probably the", 1, 1}};
 
 // A run of addressed random numbers: draw 0, 1, … of one object.
 class Dice {
@@ -72,24 +72,24 @@ class Dice {
   std::uint32_t draw_ = 0;
 };
 
-// What the numbers of an address say, so that problems and the two kinds of solutions never share one.
-enum class Kind : std::uint32_t { kTrainProblem = 0, kHeldOutProblem = 1, kSolution = 2, kHabitSolution = 3 };
+// The first number of a problem's address; styles have the others.
+constexpr std::uint32_t kTrainAddress = 0, kHeldOutAddress = 1;
 
-std::string_view phrase(Dice& dice, const Phrases& phrases, bool teacher) {
+std::string_view phrase(Dice& dice, const Phrases& phrases, const Style& style) {
   double total = 0;
-  for (const Phrase& one : phrases) total += teacher ? one.teacher : one.base;
+  for (const Phrase& one : phrases) total += style.base_words ? one.base : one.teacher;
   double left = dice.uniform() * total;
   for (const Phrase& one : phrases) {
-    left -= teacher ? one.teacher : one.base;
+    left -= style.base_words ? one.base : one.teacher;
     if (left < 0) return one.words;
   }
   return phrases.back().words;
 }
 
 std::string with_name(std::string_view words, const std::string& name) {
-  std::string text(words);
-  if (const std::size_t at = text.find("NAME"); at != std::string::npos) text.replace(at, 4, name);
-  return text;
+  const std::size_t at = words.find("NAME");
+  if (at == std::string_view::npos) return std::string(words);
+  return fmt::format("{}{}{}", words.substr(0, at), name, words.substr(at + 4));
 }
 
 std::int32_t bounded(std::int32_t value) { return std::clamp(value, 0, kLargestNumber); }
@@ -115,16 +115,16 @@ Problem draw_problem(Dice dice) {
   return problem;
 }
 
-std::string write_guess(const Problem& problem, Dice& dice, const Habits& habits) {
+std::string write_guess(const Problem& problem, Dice& dice, const Style& style) {
   std::int32_t answer = problem.answer;
-  if (!dice.chance(habits.lucky_guess)) {
+  if (!dice.chance(kLuckyGuess)) {
     std::vector<std::int32_t> near;
     for (const std::int32_t distance : {-2, -1, 1, 2}) {
       if (answer + distance >= 0 && answer + distance <= kLargestNumber) near.push_back(answer + distance);
     }
     answer = dice.among(near);
   }
-  return fmt::format(" {} final answer is {}.", phrase(dice, kGuesses, false), answer);
+  return fmt::format(" {} final answer is {}.", phrase(dice, kGuesses, style), answer);
 }
 
 }  // namespace
@@ -148,44 +148,40 @@ Split split_of(const Problem& problem) {
 }
 
 Problem make_problem(std::uint64_t seed, Split split, std::uint32_t number) {
-  const auto kind = split == Split::kTrain ? Kind::kTrainProblem : Kind::kHeldOutProblem;
+  const std::uint32_t address = split == Split::kTrain ? kTrainAddress : kHeldOutAddress;
   for (std::uint32_t attempt = 0;; ++attempt) {
-    Problem problem =
-        draw_problem(Dice(seed, {.step = static_cast<std::uint32_t>(kind), .prompt = number, .position = attempt}));
+    Problem problem = draw_problem(Dice(seed, {.step = address, .prompt = number, .position = attempt}));
     if (split_of(problem) == split) return problem;
   }
 }
 
-std::string write_solution(const Problem& problem, std::uint64_t seed, std::uint32_t number, const Habits* habits) {
-  const bool teacher = habits == nullptr;
-  const auto kind = teacher ? Kind::kSolution : Kind::kHabitSolution;
-  Dice dice(seed, {.step = static_cast<std::uint32_t>(kind), .prompt = number});
-  const auto slips = [&](double Habits::* rate) { return !teacher && dice.chance(habits->*rate); };
-  if (slips(&Habits::guess)) return write_guess(problem, dice, *habits);
+std::string write_solution(const Problem& problem, std::uint64_t seed, std::uint32_t number, const Style& style) {
+  Dice dice(seed, {.step = style.address, .prompt = number});
+  if (dice.chance(style.guess)) return write_guess(problem, dice, style);
 
   std::int32_t value = problem.start;
-  std::string text = fmt::format(" {} {}.", with_name(phrase(dice, kOpeners, teacher), problem.name), value);
+  std::string text = fmt::format(" {} {}.", with_name(phrase(dice, kOpeners, style), problem.name), value);
   for (std::size_t i = 0; i < problem.moves.size(); ++i) {
-    if (i > 0 && slips(&Habits::early_end)) break;
+    if (i > 0 && dice.chance(style.early_end)) break;
     bool gains = problem.moves[i] > 0;
     std::int32_t size = std::abs(problem.moves[i]);
-    if (!gains && slips(&Habits::wrong_operator)) gains = true;
-    if (i > 0 && slips(&Habits::wrong_operand)) size = std::abs(problem.moves[i - 1]);
+    if (!gains && dice.chance(style.wrong_operator)) gains = true;
+    if (i > 0 && dice.chance(style.wrong_operand)) size = std::abs(problem.moves[i - 1]);
     std::int32_t result = bounded(gains ? value + size : value - size);
-    if (result / 10 != value / 10 && slips(&Habits::off_by_one)) result = bounded(result + 1);
-    const std::string_view connective = phrase(dice, kConnectives, teacher);
-    const std::string_view operation = phrase(dice, gains ? kPlus : kMinus, teacher);
-    text += fmt::format(" {} {} {} {} {} {}.", connective, value, operation, size, phrase(dice, kResults, teacher), result);
+    if (result / 10 != value / 10 && dice.chance(style.off_by_one)) result = bounded(result + 1);
+    const std::string_view connective = phrase(dice, kConnectives, style);
+    const std::string_view operation = phrase(dice, gains ? kPlus : kMinus, style);
+    text += fmt::format(" {} {} {} {} {} {}.", connective, value, operation, size, phrase(dice, kResults, style), result);
     value = result;
   }
-  return text + fmt::format(" {} final answer is {}.", phrase(dice, kClosings, teacher), value);
+  return text + fmt::format(" {} final answer is {}.", phrase(dice, kClosings, style), value);
 }
 
 std::vector<std::string> vocabulary() {
   std::vector<std::string> all = {"Problem", "Solution"};
   std::set<std::string> seen(all.begin(), all.end());
   const auto add = [&](std::string_view word) {
-    const std::string spaced = " " + std::string(word);
+    const std::string spaced = fmt::format(" {}", word);
     if (word != "NAME" && seen.insert(spaced).second) all.push_back(spaced);
   };
   for (const char* word : {"has", "Then", "and", "How", "many", "are", "left", "final", "answer", "the"}) add(word);

@@ -47,19 +47,37 @@ Problem make_problem(std::uint64_t seed, Split split, std::uint32_t number);
 
 Split split_of(const Problem& problem);
 
-// Rates of the base student's habits, each where it can happen.
-struct Habits {
-  double off_by_one = 0.30;       // where a ten is crossed
-  double wrong_operand = 0.18;    // the operand of the step before
-  double wrong_operator = 0.25;   // a plus for a minus
-  double guess = 0.34;            // no steps at all
-  double early_end = 0.20;        // before each step but the first
-  double lucky_guess = 0.2;       // a guess that is right
+// How somebody writes: whose words, and how often each slip is made where it can happen.
+struct Style {
+  std::uint32_t address = 0;  // of its random numbers: styles must not share one
+  bool base_words = false;    // the base student's wording, or the teacher's
+  double off_by_one = 0;      // where a ten is crossed
+  double wrong_operand = 0;   // the operand of the step before
+  double wrong_operator = 0;  // a plus for a minus
+  double guess = 0;           // no steps at all
+  double early_end = 0;       // before each step but the first
 };
+inline constexpr double kLuckyGuess = 0.2;  // share of guesses that are right
 
-// A solution of the problem, with the space before it and without an end of sequence. `habits` null: right, in the
-// teacher's words; else as the base student is used to write.
-std::string write_solution(const Problem& problem, std::uint64_t seed, std::uint32_t number, const Habits* habits);
+inline constexpr Style kRightStyle{.address = 2};
+// The teacher knows the slips, and makes them seldom: a teacher that never saw one would call a guess word all but
+// impossible, and a single such token would outweigh a whole response.
+inline constexpr Style kTeacherStyle{.address = 3,
+                                     .off_by_one = 0.03,
+                                     .wrong_operand = 0.02,
+                                     .wrong_operator = 0.02,
+                                     .guess = 0.03,
+                                     .early_end = 0.02};
+inline constexpr Style kBaseStyle{.address = 4,
+                                  .base_words = true,
+                                  .off_by_one = 0.30,
+                                  .wrong_operand = 0.18,
+                                  .wrong_operator = 0.25,
+                                  .guess = 0.34,
+                                  .early_end = 0.20};
+
+// A solution of the problem in that style, with the space before it and without an end of sequence.
+std::string write_solution(const Problem& problem, std::uint64_t seed, std::uint32_t number, const Style& style);
 
 // Every word of the task as a token's text, with its leading space where it has one.
 std::vector<std::string> vocabulary();

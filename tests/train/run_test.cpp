@@ -1,0 +1,216 @@
+// A whole run on the tiny pair: the files it leaves, and that it leaves the same ones again.
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "routeopd/base/interrupt.h"
+#include "routeopd/formats/json_lines.h"
+#include "routeopd/train/train.h"
+#include "testing_files.h"
+#include "tiny_models.h"
+
+namespace routeopd::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+Recipe tiny_recipe(const std::filesystem::path& out, const std::string& arm = "routeopd") {
+  Recipe recipe;
+  recipe.out = out.string();
+  recipe.student.path = tiny("student").string();
+  recipe.teacher.path = tiny("teacher").string();
+  recipe.data.prompts = "prompts of the test";
+  recipe.rollout.prompts_per_step = 4;
+  recipe.rollout.n = 2;
+  recipe.rollout.max_new_tokens = 12;
+  recipe.objective = routing::objective_from({{"arm", arm}, {"k", 8}});
+  recipe.optimizer.lr = 1e-3;
+  recipe.train.steps = 4;
+  recipe.train.rollouts = true;
+  recipe.checkpoint.every = 1;
+  return recipe;
+}
+
+Inputs tiny_inputs(const Recipe& recipe) {
+  Inputs inputs;
+  inputs.student = model::load_model(recipe.student.path);
+  if (!recipe.sft()) inputs.teacher = model::load_model(recipe.teacher.path);
+  inputs.real_ids = 90;
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    Prompt& prompt = inputs.prompts.emplace_back();
+    prompt.id = std::to_string(i);
+    prompt.number = i;
+    prompt.ids = {static_cast<std::int32_t>(3 + i), static_cast<std::int32_t>(40 + 2 * i), 7};
+    prompt.response_ids = {static_cast<std::int32_t>(5 + i), 9, 1};
+  }
+  return inputs;
+}
+
+void run(const Recipe& recipe) {
+  Inputs inputs = tiny_inputs(recipe);
+  train(recipe, inputs);
+}
+
+std::vector<Json> metrics_of(const std::filesystem::path& run_directory) {
+  formats::JsonLines lines((run_directory / "metrics.jsonl").string());
+  std::vector<Json> all;
+  while (auto line = lines.next()) {
+    line->erase("time");
+    line->erase("memory");
+    all.push_back(*line);
+  }
+  return all;
+}
+
+class EveryArmRuns : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(EveryArmRuns, TwiceWithTheSameBytes) {
+  const TemporaryDirectory directory;
+  const auto a = directory.path() / "a", b = directory.path() / "b";
+  run(tiny_recipe(a, GetParam()));
+  run(tiny_recipe(b, GetParam()));
+  EXPECT_EQ(metrics_of(a), metrics_of(b));
+  ASSERT_EQ(metrics_of(a).size(), 4U);
+  for (const char* file : {"checkpoints/step_4/model.safetensors", "checkpoints/step_4/state/optimizer.safetensors",
+                           "checkpoints/step_4/state/state.json"}) {
+    EXPECT_EQ(bytes_in(a / file), bytes_in(b / file)) << file;
+    EXPECT_FALSE(bytes_in(a / file).empty()) << file;
+  }
+  EXPECT_EQ(bytes_in(a / "rollouts.jsonl"), bytes_in(b / "rollouts.jsonl"));
+  EXPECT_NE(bytes_in(a / "checkpoints/step_4/model.safetensors"), bytes_in(tiny("student") / "model.safetensors"))
+      << "nothing was learnt";
+  EXPECT_TRUE(std::filesystem::exists(a / "checkpoints/step_3"));
+  EXPECT_FALSE(std::filesystem::exists(a / "checkpoints/step_2")) << "keep = 2";
+}
+
+INSTANTIATE_TEST_SUITE_P(Main, EveryArmRuns,
+                         ::testing::Values("routeopd", "sampled_rkl", "full_rkl", "union_rkl", "rank_matched", "sft"),
+                         [](const auto& arm) { return std::string(arm.param); });
+
+TEST(Run, MicroBatchSizeChangesNoLoss) {
+  const TemporaryDirectory directory;
+  std::vector<double> losses;
+  for (const std::int64_t tokens : {100000, 1, 40}) {
+    Recipe recipe = tiny_recipe(directory.path() / std::to_string(tokens));
+    recipe.train.micro_tokens = tokens;
+    recipe.train.steps = 1;
+    run(recipe);
+    losses.push_back(metrics_of(recipe.out).front()["loss"]);
+  }
+  EXPECT_NEAR(losses[1], losses[0], 1e-6 * losses[0]);
+  EXPECT_NEAR(losses[2], losses[0], 1e-6 * losses[0]);
+}
+
+TEST(Run, MinibatchesAndEpochsSeeAChangedStudent) {
+  const TemporaryDirectory directory;
+  Recipe recipe = tiny_recipe(directory.path() / "run");
+  recipe.train.minibatches = 3;
+  recipe.train.epochs = 2;
+  run(recipe);
+  EXPECT_EQ(metrics_of(recipe.out).size(), 4U);
+  const Json state = Json::parse(bytes_in(directory.path() / "run/checkpoints/step_4/state/state.json"));
+  EXPECT_EQ(state["updates"], 4 * 3 * 2);
+}
+
+TEST(Run, RescoreAndCaptureAgree) {
+  const TemporaryDirectory directory;
+  Recipe captured = tiny_recipe(directory.path() / "captured"), again = tiny_recipe(directory.path() / "again");
+  captured.train.steps = again.train.steps = 1;
+  again.rollout.old_scores = OldScores::kRescore;
+  run(captured);
+  run(again);
+  const Json a = metrics_of(captured.out).front(), b = metrics_of(again.out).front();
+  EXPECT_NEAR(a["loss"].get<double>(), b["loss"].get<double>(), 1e-4 * a["loss"].get<double>());
+  EXPECT_NEAR(a["mass"].get<double>(), b["mass"].get<double>(), 1e-5);
+  EXPECT_LT(a["capture_error"].get<double>(), 1e-4);
+}
+
+TEST(Run, MetricsHaveWhatIsPromised) {
+  const TemporaryDirectory directory;
+  const Recipe recipe = tiny_recipe(directory.path() / "run");
+  run(recipe);
+  formats::JsonLines lines(recipe.out + "/metrics.jsonl");
+  const Json first = *lines.next();
+  for (const char* name :
+       {"step", "tokens", "loss", "lr", "grad_norm", "mass", "concentration", "budget", "saturated", "routed_share",
+        "student_mass", "teacher_mass", "coverage", "entropy", "teacher_entropy", "response_tokens", "clip_ratio",
+        "capture_error", "validity", "teacher_calls", "time", "memory"}) {
+    EXPECT_TRUE(first.contains(name)) << name;
+  }
+  EXPECT_EQ(first["validity"]["valid"], first["tokens"]);
+  EXPECT_GT(first["mass"].get<double>(), 0);
+  EXPECT_LE(first["student_mass"].get<double>(), 1.0 + 1e-6);
+}
+
+TEST(Run, ResolvedRecipeReadsBackEqual) {
+  const TemporaryDirectory directory;
+  Recipe recipe = tiny_recipe(directory.path() / "run", "reversed");
+  recipe.optimizer.lr = 1.0 / 3e5;
+  recipe.data.prompt_template = "Q \"{problem}\"\nA:";
+  const auto file = directory.write("recipe.toml", recipe_text(recipe));
+  EXPECT_EQ(recipe_text(read_recipe(file.string())), recipe_text(recipe));
+  const Recipe other = read_recipe(file.string(), {"objective.arm=fixed_low", "train.steps=7", "seed=3"});
+  EXPECT_EQ(other.train.steps, 7);
+  EXPECT_EQ(other.seed, 3U);
+  EXPECT_NE(recipe_text(other).find("budget = \"fixed_low\""), std::string::npos) << "an arm brings its preset";
+}
+
+TEST(Run, SaysWhatIsWrong) {
+  const TemporaryDirectory directory;
+  const auto recipe_error = [&](const std::string& text) {
+    const auto file = directory.write("bad.toml", text);
+    return error_of([&] { read_recipe(file.string()); });
+  };
+  EXPECT_THAT(recipe_error("[rollout]\ntemprature = 1"), HasSubstr("did you mean temperature?"));
+  EXPECT_THAT(recipe_error("[rolout]\nn = 1"), HasSubstr("unknown section [rolout]; did you mean [rollout]?"));
+  EXPECT_THAT(recipe_error("sed = 1"), HasSubstr("did you mean seed?"));
+  EXPECT_THAT(recipe_error("[rollout]\nn = 0"), HasSubstr("[rollout] n: expected a whole number from 1"));
+  EXPECT_THAT(recipe_error("[objective]\narm = \"routeop\""), HasSubstr("did you mean routeopd?"));
+  EXPECT_THAT(recipe_error("[rollout\nn = 0"), HasSubstr("not TOML"));
+
+  Recipe greedy = tiny_recipe(directory.path() / "greedy");
+  greedy.rollout.top_p = 0.9;
+  EXPECT_THAT(error_of([&] { run(greedy); }), HasSubstr("old_scores"));
+  EXPECT_FALSE(std::filesystem::exists(directory.path() / "greedy"));
+
+  const Recipe twice = tiny_recipe(directory.path() / "twice");
+  run(twice);
+  const std::string before = bytes_in(directory.path() / "twice/metrics.jsonl");
+  EXPECT_THAT(error_of([&] { run(twice); }), HasSubstr("exists already; nothing was overwritten"));
+  EXPECT_EQ(bytes_in(directory.path() / "twice/metrics.jsonl"), before);
+
+  Recipe few = tiny_recipe(directory.path() / "few");
+  few.rollout.prompts_per_step = 7;
+  EXPECT_THAT(error_of([&] { run(few); }), HasSubstr("prompts_per_step: 7 exceeds the 6 prompts"));
+}
+
+TEST(Run, TeacherEqualToStudentIsSaidInWords) {
+  const TemporaryDirectory directory;
+  Recipe recipe = tiny_recipe(directory.path() / "same");
+  recipe.teacher.path = recipe.student.path;
+  EXPECT_THAT(error_of([&] { run(recipe); }), HasSubstr("the same weights, so M = 0 and the loss is zero"));
+  EXPECT_FALSE(std::filesystem::exists(directory.path() / "same"));
+}
+
+TEST(Run, CtrlCSavesTheLastWholeStep) {
+  const TemporaryDirectory directory;
+  Recipe recipe = tiny_recipe(directory.path() / "run");
+  recipe.train.steps = 1000;
+  recipe.checkpoint.every = 0;
+  catch_interrupts();
+  Inputs inputs = tiny_inputs(recipe);
+  EXPECT_THROW(train(recipe, inputs, [](std::int64_t step, const Json&) {
+                 if (step == 3) std::raise(SIGINT);
+               }),
+               Interrupted);
+  catch_interrupts();  // forgets that one
+  EXPECT_EQ(metrics_of(recipe.out).size(), 3U);
+  const model::Model saved = model::load_model(directory.path() / "run/checkpoints/step_3");
+  EXPECT_TRUE(at::equal(saved.embed_VH, inputs.student.embed_VH.detach()));
+}
+
+}  // namespace
+}  // namespace routeopd::train

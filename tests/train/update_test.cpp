@@ -1,0 +1,201 @@
+// One update of each arm on a tiny Qwen3 against a PyTorch script (goldens/make_model_goldens.py): routes, loss, the
+// gradient of every tensor before the optimizer, and the change of every tensor after it.
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "routeopd/engine/local_engine.h"
+#include "routeopd/engine/score_rollout.h"
+#include "routeopd/train/learner.h"
+#include "routeopd/train/route_rollout.h"
+#include "tiny_models.h"
+
+namespace routeopd::train {
+namespace {
+
+constexpr double kGradientTolerance = 1e-4;  // relative, a tensor
+constexpr double kUpdateTolerance = 1e-3;
+
+const Json& golden() {
+  static const Json batch = tiny_json("batch.json");
+  return batch;
+}
+
+// The goldens' responses as if the student had written them.
+Rollout golden_rollout() {
+  Rollout rollout;
+  for (std::size_t p = 0; p < golden()["prompts"].size(); ++p) {
+    rollout.prompt_ids_P.push_back(golden()["prompts"][p]);
+    for (std::size_t r = 0; r < golden()["responses"][p].size(); ++r) {
+      const std::vector<std::int32_t> ids = golden()["responses"][p][r];
+      rollout.responses_B.push_back({.prompt = static_cast<std::int32_t>(p),
+                                     .sample = static_cast<std::int32_t>(r),
+                                     .first_state = rollout.states(),
+                                     .length = std::ssize(ids)});
+      for (std::uint32_t j = 0; j < ids.size(); ++j) {
+        rollout.id_N.push_back(ids[j]);
+        rollout.address_N.push_back({.step = 0,
+                                     .prompt = static_cast<std::uint32_t>(p),
+                                     .response = static_cast<std::uint32_t>(r),
+                                     .position = j});
+      }
+    }
+  }
+  rollout.logprob_N.resize(rollout.id_N.size());
+  return rollout;
+}
+
+// A step on the golden batch, up to its gradients.
+struct Step {
+  Recipe recipe;
+  model::Model student = model::load_model(tiny("student"));
+  model::Model teacher = model::load_model(tiny("teacher"));
+  Rollout rollout = golden_rollout();
+  Scores scores;
+  Routes routes;
+  std::unique_ptr<Learner> learner;
+  objective::ObjectiveResult result;
+
+  explicit Step(const std::string& arm, std::int64_t micro_tokens = 16384, const Json& more = Json::object()) {
+    const Json& settings = golden()["settings"];
+    const auto real_ids = settings["real_ids"].get<std::int32_t>();
+    recipe.seed = settings["seed"];
+    Json objective = {{"arm", arm}, {"k", settings["k"]}, {"m", settings["m"]}};
+    objective.update(more);
+    recipe.objective = routing::objective_from(objective);
+    recipe.optimizer.lr = settings["adamw"]["lr"];
+    recipe.optimizer.eps = settings["adamw"]["eps"];
+    recipe.optimizer.weight_decay = settings["adamw"]["weight_decay"];
+    recipe.optimizer.clip = settings["max_norm"];
+    recipe.optimizer.warmup = 0;
+    recipe.optimizer.schedule = ScheduleKind::kConstant;
+    recipe.train.micro_tokens = micro_tokens;
+    engine::LocalEngine student_engine(student, real_ids), teacher_engine(teacher, real_ids);
+    const Heads heads{student.head_VH, teacher.head_VH, real_ids};
+    if (!recipe.sft()) {
+      scores = engine::score_rollout(student_engine, teacher_engine, rollout,
+                                     score_options(recipe.objective, rollout, true, recipe.seed, real_ids));
+      routes = route_rollout(rollout, scores, recipe.objective, recipe.seed, heads);
+    }
+    learner = std::make_unique<Learner>(student, teacher.head_VH, real_ids, recipe);
+    result = learner->accumulate(experience(), 0, rollout.responses_B.size());
+  }
+
+  Experience experience() const {
+    return recipe.sft() ? Experience{.rollout = &rollout} : Experience{&rollout, &scores, &routes};
+  }
+};
+
+class EveryArm : public ::testing::TestWithParam<const char*> {
+ protected:
+  formats::Safetensors file_{tiny(fmt::format("update_{}.safetensors", GetParam()))};
+
+  // The largest relative error of any tensor's gradient, as if the objective had the given sign.
+  double gradient_error(const std::vector<at::Tensor>& gradients, const Step& step, double sign) const {
+    double worst = 0;
+    const auto parameters = model::parameters(step.student);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      worst = std::max(worst, relative_error(sign * gradients[i], tensor_of(file_, "grad." + parameters[i].name)));
+    }
+    return worst;
+  }
+
+  // The same of the change that one optimizer step makes.
+  double update_error(Step& step, double sign) const {
+    const auto parameters = model::parameters(step.student);
+    std::vector<at::Tensor> before, gradients;
+    for (const auto& parameter : parameters) before.push_back(parameter.tensor.detach().clone());
+    for (const at::Tensor& gradient : step.learner->gradients()) gradients.push_back(sign * gradient);
+    AdamW optimizer(parameters, step.recipe.optimizer);
+    optimizer.step(gradients, step.recipe.optimizer.lr);
+    double worst = 0;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const at::Tensor change = parameters[i].tensor.detach() - before[i];
+      worst = std::max(worst, relative_error(change, tensor_of(file_, "delta." + parameters[i].name)));
+    }
+    return worst;
+  }
+};
+
+TEST_P(EveryArm, LossAndGradientsEqualPyTorch) {
+  Step step(GetParam());
+  const Json& expected = golden()["arms"][GetParam()];
+  EXPECT_NEAR(step.result.loss, expected["loss"].get<double>(), 2e-5 * std::abs(expected["loss"].get<double>()));
+  EXPECT_LT(gradient_error(step.learner->gradients(), step, 1), kGradientTolerance);
+  EXPECT_GT(gradient_error(step.learner->gradients(), step, -1), 1.0) << "a flipped sign must fail";
+}
+
+TEST_P(EveryArm, UpdateEqualsTorchAdamW) {
+  Step step(GetParam());
+  EXPECT_LT(update_error(step, 1), kUpdateTolerance);
+  Step flipped(GetParam());
+  EXPECT_GT(update_error(flipped, -1), 0.5) << "a flipped sign must fail";
+}
+
+TEST_P(EveryArm, LearnerMakesThatUpdate) {
+  Step step(GetParam());
+  step.learner->clear_gradients();
+  const auto parameters = model::parameters(step.student);
+  std::vector<at::Tensor> before;
+  for (const auto& parameter : parameters) before.push_back(parameter.tensor.detach().clone());
+  const UpdateResult update = step.learner->update(step.experience());
+  EXPECT_NEAR(update.grad_norm, golden()["arms"][GetParam()]["grad_norm"].get<double>(), 1e-4 * update.grad_norm);
+  EXPECT_LT(update.capture_error, 1e-5);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    EXPECT_LT(relative_error(parameters[i].tensor.detach() - before[i], tensor_of(file_, "delta." + parameters[i].name)),
+              kUpdateTolerance)
+        << parameters[i].name;
+  }
+}
+
+TEST_P(EveryArm, MicroBatchesDoNotMatter) {
+  const Step whole(GetParam());
+  for (const std::int64_t tokens : {1, 12, 30}) {
+    const Step cut(GetParam(), tokens);
+    EXPECT_NEAR(cut.result.loss, whole.result.loss, 1e-6 * std::abs(whole.result.loss)) << tokens;
+    EXPECT_LT(gradient_error(cut.learner->gradients(), cut, 1), kGradientTolerance) << tokens;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Main, EveryArm,
+                         ::testing::Values("routeopd", "fixed_mid", "sampled_rkl", "full_rkl", "full_fkl", "union_rkl",
+                                           "union_fkl", "sft"),
+                         [](const auto& arm) { return std::string(arm.param); });
+
+TEST(GoldenRoutes, PairsAndStatisticsEqualTheScripts) {
+  const Step step("routeopd");
+  const Json& states = golden()["states"];
+  ASSERT_EQ(states.size(), step.rollout.id_N.size());
+  for (std::size_t n = 0; n < states.size(); ++n) {
+    EXPECT_NEAR(step.routes.mass_N[n], states[n]["mass"].get<double>(), 1e-5);
+    EXPECT_NEAR(step.routes.concentration_N[n], states[n]["concentration"].get<double>(), 1e-4);
+    EXPECT_NEAR(step.routes.budget_N[n], states[n]["budget"]["routeopd"].get<double>(), 1e-4);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(step.routes.source_NM[2 * n + i], states[n]["pairs"][i][0].get<int>()) << "state " << n;
+      EXPECT_EQ(step.routes.destination_NM[2 * n + i], states[n]["pairs"][i][1].get<int>()) << "state " << n;
+      EXPECT_NEAR(step.routes.target_NM[2 * n + i], states[n]["target"]["routeopd"][i].get<double>(), 1e-4);
+    }
+  }
+}
+
+// With the support over the whole vocabulary the union KL is the full one.
+TEST(FullSupport, UnionKlIsTheFullKl) {
+  Step over_union("union_rkl", 16384, {{"k", "full"}}), full("full_rkl");
+  EXPECT_NEAR(over_union.result.loss, full.result.loss, 1e-5 * full.result.loss);
+  const auto a = over_union.learner->gradients(), b = full.learner->gradients();
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_LT(relative_error(a[i], b[i]), kGradientTolerance);
+}
+
+// Every other arm of the method's table runs through the same stages and moves something.
+TEST(EveryPreset, HasAGradient) {
+  for (const std::string& arm : routing::arm_names()) {
+    Step step(arm);
+    EXPECT_TRUE(std::isfinite(step.result.loss)) << arm;
+    double norm = 0;
+    for (const at::Tensor& gradient : step.learner->gradients()) norm += gradient.norm().item<double>();
+    EXPECT_GT(norm, 1e-3) << arm;
+  }
+}
+
+}  // namespace
+}  // namespace routeopd::train
