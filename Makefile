@@ -1,9 +1,10 @@
 # The commands of this project. Each does its own set-up; a second run installs and rebuilds nothing.
 #
-#   make demo                 build, then route the bundled example states and show the result
+#   make demo                 build, then distil the laboratory pair with five objectives (about 3 minutes)
 #   make test                 build everything, then run all tests
 #   make build                the program, at build/routeopd
 #   make bench                our speed as ratios (several minutes; docs/performance.md explains each)
+#   make peers                live comparisons with transformers and tokenizers, in an environment of their own
 #   make install PREFIX=DIR   the program, as DIR/bin/routeopd
 #   make asan                 the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make format | lint        pinned clang-format | clang-tidy
@@ -17,7 +18,7 @@ PRESET ?= release
 BUILD := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 PYTHON := $(or $(TORCH_PYTHON),$(CURDIR)/.venv/bin/python)
 
-.PHONY: reconfigure demo test build tests bench install asan format format-check lint setup clean
+.PHONY: reconfigure demo test build tests bench install peers asan format format-check lint setup clean
 
 demo: build
 	@./examples/demo.sh $(BUILD)/routeopd
@@ -43,6 +44,9 @@ setup:
 
 bench: build
 	@$(BUILD)/routeopd bench
+
+peers: build
+	@scripts/peers.sh $(BUILD)/routeopd
 
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)

@@ -27,7 +27,8 @@ Json comparison_json(const grade::Comparison& comparison) {
   for (const grade::SuiteComparison& suite : comparison.suites) {
     Json changes = Json::array();
     for (const grade::ProblemChange& change : suite.changes)
-      changes.push_back({{"problem", change.problem}, {"right_a", change.right_a}, {"right_b", change.right_b}});
+      changes.push_back(
+          {{"problem", change.problem}, {"right_a", change.right_a}, {"right_b", change.right_b}});
     suites[suite.name] = {{"n", suite.problems},
                           {"samples", suite.samples},
                           {"avg_a", suite.average_a},
@@ -52,13 +53,14 @@ void run_compare(const CompareArguments& arguments) {
   const grade::EvalRun first = grade::read_eval_directory(arguments.directories.front());
   Json all = Json::array();
   for (std::size_t i = 1; i < arguments.directories.size(); ++i) {
-    const grade::Comparison comparison = grade::compare_runs(
-        first, grade::read_eval_directory(arguments.directories[i]), arguments.bootstrap);
+    const grade::Comparison comparison =
+        grade::compare_runs(first, grade::read_eval_directory(arguments.directories[i]), arguments.bootstrap);
     if (arguments.output.json) {
       all.push_back(comparison_json(comparison));
     } else {
       if (i > 1) std::cout << '\n';
-      std::cout << (arguments.markdown ? report::comparison_markdown(comparison) : report::comparison_text(comparison));
+      std::cout << (arguments.markdown ? report::comparison_markdown(comparison)
+                                       : report::comparison_text(comparison));
     }
   }
   if (arguments.output.json) std::cout << (all.size() == 1 ? all.front() : all).dump() << '\n';
@@ -68,7 +70,8 @@ void run_compare(const CompareArguments& arguments) {
 
 void add_compare(CLI::App& app) {
   const auto arguments = std::make_shared<CompareArguments>();
-  app.add_option("directories", arguments->directories, "Eval directories; the first is what the others are compared with")
+  app.add_option("directories", arguments->directories,
+                 "Eval directories; the first is what the others are compared with")
       ->required()
       ->expected(2, 1000);
   app.add_option("--seed", arguments->bootstrap.seed, "Seed of the bootstrap")->capture_default_str();

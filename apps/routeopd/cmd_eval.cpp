@@ -64,7 +64,8 @@ void run_eval(const EvalArguments& arguments) {
   for (const std::string& word : arguments.suites) {
     const auto [name, path] = suite_argument(word);
     for (const eval::Suite& other : suites) {
-      if (other.name == name) throw UserError("--suite: {} is named twice; give NAME=FILE with different names", name);
+      if (other.name == name)
+        throw UserError("--suite: {} is named twice; give NAME=FILE with different names", name);
     }
     suites.push_back(eval::read_suite(name, path, arguments.protocol, tokenizer));
   }
@@ -73,9 +74,11 @@ void run_eval(const EvalArguments& arguments) {
   engine::LocalEngine engine(model, tokenizer.real_ids());
   std::vector<std::vector<grade::EvalResponse>> responses;
   for (const eval::Suite& suite : suites) {
-    Progress progress("eval " + suite.name, std::ssize(suite.prompts) * arguments.protocol.n, arguments.output.quiet);
-    responses.push_back(eval::evaluate(engine, suite, arguments.protocol, tokenizer,
-                                       [&](std::int64_t done, std::int64_t) { progress.update(done, "responses"); }));
+    Progress progress("eval " + suite.name, std::ssize(suite.prompts) * arguments.protocol.n,
+                      arguments.output.quiet);
+    responses.push_back(
+        eval::evaluate(engine, suite, arguments.protocol, tokenizer,
+                       [&](std::int64_t done, std::int64_t) { progress.update(done, "responses"); }));
   }
   const Json summary = eval::summary_of(model_json(arguments.model), arguments.protocol, suites, responses);
   eval::write_eval_files(arguments.out, summary, responses);
@@ -96,7 +99,8 @@ void add_eval(CLI::App& app) {
       ->required()
       ->allow_extra_args(false);
   app.add_option("--out", arguments->out, "Eval directory; must not exist")->required();
-  app.add_option("--template", protocol.prompt_template, "How a problem is asked: raw, or a text with {problem}")
+  app.add_option("--template", protocol.prompt_template,
+                 "How a problem is asked: raw, or a text with {problem}")
       ->capture_default_str();
   app.add_option("--n", protocol.n, "Samples a problem")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option("--temperature", protocol.temperature, "0 is greedy")

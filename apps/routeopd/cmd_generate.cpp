@@ -26,8 +26,10 @@ struct GenerateArguments {
   OutputFlags output;
 };
 
-Json line_of(const Rollout& rollout, const Response& response, const Prompt& prompt, const text::Tokenizer* tokenizer) {
-  const auto first = static_cast<std::size_t>(response.first_state), count = static_cast<std::size_t>(response.length);
+Json line_of(const Rollout& rollout, const Response& response, const Prompt& prompt,
+             const text::Tokenizer* tokenizer) {
+  const auto first = static_cast<std::size_t>(response.first_state),
+             count = static_cast<std::size_t>(response.length);
   const std::span ids = std::span(rollout.id_N).subspan(first, count);
   Json line = {{"id", prompt.id},
                {"sample", response.sample},
@@ -57,8 +59,8 @@ void run_generate(const GenerateArguments& arguments) {
   const text::Tokenizer* words = tokenizer ? &*tokenizer : nullptr;
   const std::vector<Prompt> prompts =
       text::read_prompts(arguments.in, text::PromptTemplate(arguments.prompt_template), words);
-  engine::LocalEngine engine(model, words != nullptr ? words->real_ids()
-                                                     : static_cast<std::int32_t>(model.config.vocab_size));
+  engine::LocalEngine engine(
+      model, words != nullptr ? words->real_ids() : static_cast<std::int32_t>(model.config.vocab_size));
   const engine::Sampling sampling{.n = arguments.n,
                                   .decoding = {arguments.temperature, arguments.top_p, arguments.top_k},
                                   .max_new_tokens = arguments.max_new,
@@ -93,7 +95,8 @@ void add_generate(CLI::App& app) {
   app.add_option("--model", arguments->model, "Hugging Face model directory")->required();
   app.add_option("--in", arguments->in, "Prompts, JSONL; - is standard input")->capture_default_str();
   app.add_option("--out", arguments->out, "Responses, JSONL; - is standard output")->capture_default_str();
-  app.add_option("--template", arguments->prompt_template, "How a problem is asked: raw, or a text with {problem}")
+  app.add_option("--template", arguments->prompt_template,
+                 "How a problem is asked: raw, or a text with {problem}")
       ->capture_default_str();
   app.add_option("--n", arguments->n, "Responses a prompt")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option("--temperature", arguments->temperature, "0 is greedy")

@@ -66,7 +66,8 @@ void run_main(MainArguments& arguments) {
   options.laboratory = arguments.laboratory;
   options.out = arguments.out;
   options.seeds.clear();
-  for (std::int32_t i = 0; i < arguments.seeds; ++i) options.seeds.push_back(42 + static_cast<std::uint64_t>(i));
+  for (std::int32_t i = 0; i < arguments.seeds; ++i)
+    options.seeds.push_back(42 + static_cast<std::uint64_t>(i));
   const auto start = std::chrono::steady_clock::now();
   lab::Study study;
   {
@@ -80,19 +81,22 @@ void run_main(MainArguments& arguments) {
     return;
   }
   std::cout << lab::study_table(study) << '\n' << lab::study_sentence(study) << '\n';
-  std::cout << fmt::format("{} steps of 32 prompts x 4 responses an arm, lr {}, k = {}, {:.0f} s in all; {}/study.json\n",
-                           options.steps, options.lr, options.k, seconds, arguments.out);
+  std::cout << fmt::format(
+      "{} steps of 32 prompts x 4 responses an arm, lr {}, k = {}, {:.0f} s in all; {}/study.json\n",
+      options.steps, options.lr, options.k, seconds, arguments.out);
 }
 
 void add_make(CLI::App& app) {
   const auto arguments = std::make_shared<MakeArguments>();
   app.add_option("--out", arguments->out, "Where to write; must not exist")->required();
-  app.add_option("--seed", arguments->options.seed, "Seed of problems and initial weights")->capture_default_str();
+  app.add_option("--seed", arguments->options.seed, "Seed of problems and initial weights")
+      ->capture_default_str();
   app.add_option("--teacher-steps", arguments->options.teacher_steps, "Steps of 32 right solutions")
       ->check(CLI::Range(1, 500000))
       ->capture_default_str();
-  app.add_option("--mild-steps", arguments->options.mild_steps, "Steps of 32 solutions with seldom slips")
-      ->check(CLI::Range(1, 500000))
+  app.add_option("--mild-steps", arguments->options.mild_steps,
+                 "Steps of 32 solutions with seldom slips; 0: the teacher knows right ones alone")
+      ->check(CLI::Range(0, 500000))
       ->capture_default_str();
   app.add_option("--base-steps", arguments->options.base_steps, "Steps of 32 solutions with wrong habits")
       ->check(CLI::Range(1, 500000))
@@ -105,15 +109,25 @@ void add_make(CLI::App& app) {
 void add_main(CLI::App& app) {
   const auto arguments = std::make_shared<MainArguments>();
   lab::StudyOptions& options = arguments->options;
-  app.add_option("--lab", arguments->laboratory, "Laboratory directory, as `lab make` writes it")->capture_default_str();
+  app.add_option("--lab", arguments->laboratory, "Laboratory directory, as `lab make` writes it")
+      ->capture_default_str();
   app.add_option("--out", arguments->out, "Where runs and study.json go; must not exist")->required();
-  app.add_option("--arms", options.arms, "Arms, comma-separated; the first is what the others are compared with")
+  app.add_option("--arms", options.arms,
+                 "Arms, comma-separated; the first is what the others are compared with")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--seeds", arguments->seeds, "Training seeds, from 42")->check(CLI::Range(1, 1000))->capture_default_str();
-  app.add_option("--steps", options.steps, "Steps an arm")->check(CLI::Range(1, 1000000))->capture_default_str();
-  app.add_option("--lr", options.lr, "Learning rate of every arm")->check(CLI::Range(1e-12, 1.0))->capture_default_str();
-  app.add_option("--k", options.k, "Support: top-k of each model")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  app.add_option("--seeds", arguments->seeds, "Training seeds, from 42")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--steps", options.steps, "Steps an arm")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  app.add_option("--lr", options.lr, "Learning rate of every arm")
+      ->check(CLI::Range(1e-12, 1.0))
+      ->capture_default_str();
+  app.add_option("--k", options.k, "Support: top-k of each model")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
   app.add_option("--samples", options.samples, "Samples a held-out problem")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
@@ -133,7 +147,8 @@ void add_main(CLI::App& app) {
 void add_lab(CLI::App& app) {
   app.require_subcommand(1);
   add_make(*app.add_subcommand("make", "The pair and its problems, from nothing"));
-  add_main(*app.add_subcommand("main", "Several arms from one base: accuracy with paired intervals, mismatch, cost"));
+  add_main(*app.add_subcommand("main",
+                               "Several arms from one base: accuracy with paired intervals, mismatch, cost"));
   app.footer("Example:\n  routeopd lab make --out my-lab\n  routeopd lab main --lab my-lab --out runs/study");
 }
 

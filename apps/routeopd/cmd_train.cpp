@@ -50,7 +50,8 @@ void run_train(const TrainArguments& arguments) {
   if (arguments.output.json) {
     std::cout << Json{{"run", recipe.out}, {"checkpoint", checkpoint}, {"last", last}}.dump() << '\n';
   } else if (!arguments.output.quiet) {
-    std::cerr << fmt::format("{} steps, last {}; the student is in {}\n", recipe.train.steps, step_note(last), checkpoint);
+    std::cerr << fmt::format("{} steps, last {}; the student is in {}\n", recipe.train.steps, step_note(last),
+                             checkpoint);
   }
 }
 
@@ -59,16 +60,19 @@ void run_train(const TrainArguments& arguments) {
 void add_train(CLI::App& app) {
   const auto arguments = std::make_shared<TrainArguments>();
   app.add_option("recipe", arguments->recipe, "The run's recipe, TOML")->required();
-  app.add_option("--set", arguments->settings, "section.key=value, over what the recipe says; may be repeated")
+  app.add_option("--set", arguments->settings,
+                 "section.key=value, over what the recipe says; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--out", arguments->out, "Run directory, over the recipe's `out`; must not exist");
   app.add_flag("--dry-run", arguments->dry_run, "Print the complete recipe and stop");
   add_output_flags(app, arguments->output);
   app.footer(
-      "Writes recipe.toml, metrics.jsonl, log.txt and checkpoints/step_N (Hugging Face directories) to the run directory.\n"
+      "Writes recipe.toml, metrics.jsonl, log.txt and checkpoints/step_N (Hugging Face directories) to the "
+      "run directory.\n"
       "Ctrl-C saves the last whole step first.\n\n"
       "Example:\n"
-      "  routeopd train recipes/lab.toml --out runs/first --set objective.arm=union_rkl --set train.steps=20");
+      "  routeopd train recipes/lab.toml --out runs/first --set objective.arm=union_rkl --set "
+      "train.steps=20");
   app.callback([arguments] { run_train(*arguments); });
 }
 

@@ -10,13 +10,13 @@
 #include "routeopd/base/error.h"
 #include "routeopd/base/interrupt.h"
 
-#define ROUTEOPD_COMMANDS(ENTRY)                                                 \
+#define ROUTEOPD_COMMANDS(ENTRY)                                                           \
   ENTRY(train, "A distillation run: two checkpoints and prompts in, a better student out") \
-  ENTRY(generate, "Batched sampling from a model")                               \
-  ENTRY(eval, "Sample, grade and summarise suites of problems")                  \
-  ENTRY(compare, "Two evaluations, paired: contrast, interval, transitions")     \
-  ENTRY(lab, "The laboratory: a small pair from nothing, and the study in miniature") \
-  ENTRY(route, "The routing operator alone, on given logits")                    \
+  ENTRY(generate, "Batched sampling from a model")                                         \
+  ENTRY(eval, "Sample, grade and summarise suites of problems")                            \
+  ENTRY(compare, "Two evaluations, paired: contrast, interval, transitions")               \
+  ENTRY(lab, "The laboratory: a small pair from nothing, and the study in miniature")      \
+  ENTRY(route, "The routing operator alone, on given logits")                              \
   ENTRY(bench, "Our speed as ratios, both sides measured in the same run")
 
 namespace routeopd::app {

@@ -32,7 +32,9 @@ std::vector<Prompt> some_prompts() {
   return prompts;
 }
 
-Sampling sampling() { return {.n = 3, .decoding = {}, .max_new_tokens = 24, .seed = 7}; }
+Sampling sampling() {
+  return {.n = 3, .decoding = {}, .max_new_tokens = 24, .seed = 7};
+}
 
 struct Pair {
   model::Model student = model::load_model(tiny("student"));
@@ -73,7 +75,8 @@ TEST(Generate, IsWellFormed) {
     EXPECT_EQ(response.finish == Finish::kStop, last == 1) << "1 is the end of sequence";
     EXPECT_TRUE(response.finish == Finish::kStop || response.length == 24);
     stopped += response.finish == Finish::kStop ? 1 : 0;
-    for (std::int64_t j = response.first_state; j < next - 1; ++j) EXPECT_NE(rollout.id_N[static_cast<std::size_t>(j)], 1);
+    for (std::int64_t j = response.first_state; j < next - 1; ++j)
+      EXPECT_NE(rollout.id_N[static_cast<std::size_t>(j)], 1);
   }
   EXPECT_EQ(next, rollout.states());
   EXPECT_GT(stopped, 0) << "the test needs responses that end by themselves";
@@ -93,7 +96,8 @@ TEST(Generate, LayoutChangesNothing) {
   const Response& first = whole.responses_B[0];
   ASSERT_EQ(last.length, first.length);
   for (std::int64_t j = 0; j < first.length; ++j)
-    EXPECT_EQ(back.id_N[static_cast<std::size_t>(last.first_state + j)], whole.id_N[static_cast<std::size_t>(j)]);
+    EXPECT_EQ(back.id_N[static_cast<std::size_t>(last.first_state + j)],
+              whole.id_N[static_cast<std::size_t>(j)]);
 }
 
 TEST(Generate, SeedsAndStepsMatterAndGreedyIgnoresThem) {
@@ -114,7 +118,8 @@ TEST(Generate, RefusesPromptsThatCannotBeRead) {
   Pair pair;
   std::vector<Prompt> prompts = some_prompts();
   prompts[1].ids = {};
-  EXPECT_THAT(error_of([&] { pair.write.generate(prompts, sampling(), {}); }), ::testing::HasSubstr("no tokens"));
+  EXPECT_THAT(error_of([&] { pair.write.generate(prompts, sampling(), {}); }),
+              ::testing::HasSubstr("no tokens"));
   prompts[1].ids = {93};
   EXPECT_THAT(error_of([&] { pair.write.generate(prompts, sampling(), {}); }),
               ::testing::HasSubstr("id 93 is outside the vocabulary of 90 ids"));
@@ -126,7 +131,8 @@ TEST(Generate, RefusesPromptsThatCannotBeRead) {
 TEST(Generate, NamesWeightsThatGiveNoDistribution) {
   Pair pair;
   pair.student.norm_H.fill_(std::numeric_limits<float>::quiet_NaN());
-  EXPECT_THAT(error_of([&] { pair.write.generate(some_prompts(), sampling(), {}); }), ::testing::HasSubstr("NaN"));
+  EXPECT_THAT(error_of([&] { pair.write.generate(some_prompts(), sampling(), {}); }),
+              ::testing::HasSubstr("NaN"));
 }
 
 // Values that the scoring stage brings together are those of two plain forwards.
@@ -143,7 +149,8 @@ TEST(ScoreRollout, CrossGathersAreTheOtherModelsLogits) {
   const std::vector<float> student = full(pair.write), teacher = full(pair.read);
   for (std::size_t n = 0; n < rollout.id_N.size(); ++n) {
     double sum = 0;
-    for (std::size_t id = 0; id < kRealIds; ++id) sum += std::exp(static_cast<double>(teacher[n * kRealIds + id]));
+    for (std::size_t id = 0; id < kRealIds; ++id)
+      sum += std::exp(static_cast<double>(teacher[n * kRealIds + id]));
     EXPECT_NEAR(scores.teacher_logsumexp_N[n], std::log(sum), kTolerance);
     const float taken = teacher[n * kRealIds + static_cast<std::size_t>(rollout.id_N[n])];
     EXPECT_NEAR(scores.teacher_logprob_N[n], taken - std::log(sum), kTolerance);
@@ -184,8 +191,8 @@ TEST(ScoreRollout, TeacherEqualToStudentHasNoMass) {
     const Scores scores =
         score_rollout(pair.write, pair.write, rollout, {.k = 8, .rescore = again, .pool_ids_NP = {}});
     const routing::ObjectiveOptions options = routing::objective_from({{"k", 8}});
-    const Routes routes =
-        train::route_rollout(rollout, scores, options, 1, {pair.student.head_VH, pair.student.head_VH, kRealIds});
+    const Routes routes = train::route_rollout(rollout, scores, options, 1,
+                                               {pair.student.head_VH, pair.student.head_VH, kRealIds});
     for (std::size_t n = 0; n < routes.mass_N.size(); ++n) {
       EXPECT_LE(routes.mass_N[n], again ? 0.0F : 1e-5F);
       if (again) {

@@ -58,7 +58,8 @@ TEST(Task, RightSolutionsAreRightAndHabitsAreNot) {
   for (std::uint32_t i = 0; i < kMany; ++i) {
     const Problem problem = make_problem(1, Split::kTrain, i);
     const std::string answer = std::to_string(problem.answer);
-    const std::string good = write_solution(problem, 1, i, kRightStyle), bad = write_solution(problem, 1, i, kBaseStyle);
+    const std::string good = write_solution(problem, 1, i, kRightStyle),
+                      bad = write_solution(problem, 1, i, kBaseStyle);
     EXPECT_TRUE(grade::grade_response(good, answer).correct) << good;
     EXPECT_TRUE(grade::grade_response(bad, answer).format_ok) << bad;
     right += grade::grade_response(bad, answer).correct ? 1 : 0;
@@ -84,12 +85,14 @@ TEST(Task, TokenizerHasEveryWord) {
         EXPECT_GE(ids.size(), 10U);
       }
       for (const std::int32_t id : ids)
-        EXPECT_TRUE(id >= 256 || tokenizer.token_of(id) == ".") << tokenizer.token_of(id) << " in " << solution;
+        EXPECT_TRUE(id >= 256 || tokenizer.token_of(id) == ".")
+            << tokenizer.token_of(id) << " in " << solution;
     }
     const std::string asked = "Problem: " + problem.text() + "\nSolution:";
     for (const std::int32_t id : tokenizer.encode(asked)) {
       const std::string word = tokenizer.decode({&id, 1});
-      EXPECT_TRUE(id >= 256 || std::string(".,?:\n").find(word) != std::string::npos) << word << " in " << asked;
+      EXPECT_TRUE(id >= 256 || std::string(".,?:\n").find(word) != std::string::npos)
+          << word << " in " << asked;
     }
   }
 }

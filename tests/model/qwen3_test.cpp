@@ -152,7 +152,8 @@ TEST(LoadModel, RefusesWeightsThatDoNotFit) {
   std::vector<Parameter> shape = parameters(model);
   shape[1].tensor = at::zeros({3});
   EXPECT_THAT(copy("shape", shape), ::testing::HasSubstr("has shape [3]; config.json makes it [16]"));
-  EXPECT_THAT(error_of([&] { load_model(directory.path() / "nowhere"); }), ::testing::HasSubstr("config.json"));
+  EXPECT_THAT(error_of([&] { load_model(directory.path() / "nowhere"); }),
+              ::testing::HasSubstr("config.json"));
 }
 
 TEST(RandomModel, IsTheSeedsAndLooksNormal) {

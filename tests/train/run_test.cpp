@@ -74,20 +74,23 @@ TEST_P(EveryArmRuns, TwiceWithTheSameBytes) {
   run(tiny_recipe(b, GetParam()));
   EXPECT_EQ(metrics_of(a), metrics_of(b));
   ASSERT_EQ(metrics_of(a).size(), 4U);
-  for (const char* file : {"checkpoints/step_4/model.safetensors", "checkpoints/step_4/state/optimizer.safetensors",
-                           "checkpoints/step_4/state/state.json"}) {
+  for (const char* file :
+       {"checkpoints/step_4/model.safetensors", "checkpoints/step_4/state/optimizer.safetensors",
+        "checkpoints/step_4/state/state.json"}) {
     EXPECT_EQ(bytes_in(a / file), bytes_in(b / file)) << file;
     EXPECT_FALSE(bytes_in(a / file).empty()) << file;
   }
   EXPECT_EQ(bytes_in(a / "rollouts.jsonl"), bytes_in(b / "rollouts.jsonl"));
-  EXPECT_NE(bytes_in(a / "checkpoints/step_4/model.safetensors"), bytes_in(tiny("student") / "model.safetensors"))
+  EXPECT_NE(bytes_in(a / "checkpoints/step_4/model.safetensors"),
+            bytes_in(tiny("student") / "model.safetensors"))
       << "nothing was learnt";
   EXPECT_TRUE(std::filesystem::exists(a / "checkpoints/step_3"));
   EXPECT_FALSE(std::filesystem::exists(a / "checkpoints/step_2")) << "keep = 2";
 }
 
 INSTANTIATE_TEST_SUITE_P(Main, EveryArmRuns,
-                         ::testing::Values("routeopd", "sampled_rkl", "full_rkl", "union_rkl", "rank_matched", "sft"),
+                         ::testing::Values("routeopd", "sampled_rkl", "full_rkl", "union_rkl", "rank_matched",
+                                           "sft"),
                          [](const auto& arm) { return std::string(arm.param); });
 
 TEST(Run, MicroBatchSizeChangesNoLoss) {
@@ -117,7 +120,8 @@ TEST(Run, MinibatchesAndEpochsSeeAChangedStudent) {
 
 TEST(Run, RescoreAndCaptureAgree) {
   const TemporaryDirectory directory;
-  Recipe captured = tiny_recipe(directory.path() / "captured"), again = tiny_recipe(directory.path() / "again");
+  Recipe captured = tiny_recipe(directory.path() / "captured"),
+         again = tiny_recipe(directory.path() / "again");
   captured.train.steps = again.train.steps = 1;
   again.rollout.old_scores = OldScores::kRescore;
   run(captured);
@@ -134,10 +138,28 @@ TEST(Run, MetricsHaveWhatIsPromised) {
   run(recipe);
   formats::JsonLines lines(recipe.out + "/metrics.jsonl");
   const Json first = *lines.next();
-  for (const char* name :
-       {"step", "tokens", "loss", "lr", "grad_norm", "mass", "concentration", "budget", "saturated", "routed_share",
-        "student_mass", "teacher_mass", "coverage", "entropy", "teacher_entropy", "response_tokens", "clip_ratio",
-        "capture_error", "validity", "teacher_calls", "time", "memory"}) {
+  for (const char* name : {"step",
+                           "tokens",
+                           "loss",
+                           "lr",
+                           "grad_norm",
+                           "mass",
+                           "concentration",
+                           "budget",
+                           "saturated",
+                           "routed_share",
+                           "student_mass",
+                           "teacher_mass",
+                           "coverage",
+                           "entropy",
+                           "teacher_entropy",
+                           "response_tokens",
+                           "clip_ratio",
+                           "capture_error",
+                           "validity",
+                           "teacher_calls",
+                           "time",
+                           "memory"}) {
     EXPECT_TRUE(first.contains(name)) << name;
   }
   EXPECT_EQ(first["validity"]["valid"], first["tokens"]);
@@ -155,7 +177,8 @@ TEST(Run, ResolvedRecipeReadsBackEqual) {
   const Recipe other = read_recipe(file.string(), {"objective.arm=fixed_low", "train.steps=7", "seed=3"});
   EXPECT_EQ(other.train.steps, 7);
   EXPECT_EQ(other.seed, 3U);
-  EXPECT_NE(recipe_text(other).find("budget = \"fixed_low\""), std::string::npos) << "an arm brings its preset";
+  EXPECT_NE(recipe_text(other).find("budget = \"fixed_low\""), std::string::npos)
+      << "an arm brings its preset";
 }
 
 TEST(Run, SaysWhatIsWrong) {
@@ -165,7 +188,8 @@ TEST(Run, SaysWhatIsWrong) {
     return error_of([&] { read_recipe(file.string()); });
   };
   EXPECT_THAT(recipe_error("[rollout]\ntemprature = 1"), HasSubstr("did you mean temperature?"));
-  EXPECT_THAT(recipe_error("[rolout]\nn = 1"), HasSubstr("unknown section [rolout]; did you mean [rollout]?"));
+  EXPECT_THAT(recipe_error("[rolout]\nn = 1"),
+              HasSubstr("unknown section [rolout]; did you mean [rollout]?"));
   EXPECT_THAT(recipe_error("sed = 1"), HasSubstr("did you mean seed?"));
   EXPECT_THAT(recipe_error("[rollout]\nn = 0"), HasSubstr("[rollout] n: expected a whole number from 1"));
   EXPECT_THAT(recipe_error("[objective]\narm = \"routeop\""), HasSubstr("did you mean routeopd?"));
@@ -202,9 +226,10 @@ TEST(Run, CtrlCSavesTheLastWholeStep) {
   recipe.checkpoint.every = 0;
   catch_interrupts();
   Inputs inputs = tiny_inputs(recipe);
-  EXPECT_THROW(train(recipe, inputs, [](std::int64_t step, const Json&) {
-                 if (step == 3) std::raise(SIGINT);
-               }),
+  EXPECT_THROW(train(recipe, inputs,
+                     [](std::int64_t step, const Json&) {
+                       if (step == 3) std::raise(SIGINT);
+                     }),
                Interrupted);
   catch_interrupts();  // forgets that one
   EXPECT_EQ(metrics_of(recipe.out).size(), 3U);

@@ -56,7 +56,8 @@ struct Step {
   std::unique_ptr<Learner> learner;
   objective::ObjectiveResult result;
 
-  explicit Step(const std::string& arm, std::int64_t micro_tokens = 16384, const Json& more = Json::object()) {
+  explicit Step(const std::string& arm, std::int64_t micro_tokens = 16384,
+                const Json& more = Json::object()) {
     const Json& settings = golden()["settings"];
     const auto real_ids = settings["real_ids"].get<std::int32_t>();
     recipe.seed = settings["seed"];
@@ -86,7 +87,7 @@ struct Step {
   }
 };
 
-class EveryArm : public ::testing::TestWithParam<const char*> {
+class OneUpdate : public ::testing::TestWithParam<const char*> {
  protected:
   formats::Safetensors file_{tiny(fmt::format("update_{}.safetensors", GetParam()))};
 
@@ -95,7 +96,8 @@ class EveryArm : public ::testing::TestWithParam<const char*> {
     double worst = 0;
     const auto parameters = model::parameters(step.student);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      worst = std::max(worst, relative_error(sign * gradients[i], tensor_of(file_, "grad." + parameters[i].name)));
+      worst = std::max(worst,
+                       relative_error(sign * gradients[i], tensor_of(file_, "grad." + parameters[i].name)));
     }
     return worst;
   }
@@ -117,38 +119,41 @@ class EveryArm : public ::testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(EveryArm, LossAndGradientsEqualPyTorch) {
+TEST_P(OneUpdate, LossAndGradientsEqualPyTorch) {
   Step step(GetParam());
   const Json& expected = golden()["arms"][GetParam()];
-  EXPECT_NEAR(step.result.loss, expected["loss"].get<double>(), 2e-5 * std::abs(expected["loss"].get<double>()));
+  EXPECT_NEAR(step.result.loss, expected["loss"].get<double>(),
+              2e-5 * std::abs(expected["loss"].get<double>()));
   EXPECT_LT(gradient_error(step.learner->gradients(), step, 1), kGradientTolerance);
   EXPECT_GT(gradient_error(step.learner->gradients(), step, -1), 1.0) << "a flipped sign must fail";
 }
 
-TEST_P(EveryArm, UpdateEqualsTorchAdamW) {
+TEST_P(OneUpdate, UpdateEqualsTorchAdamW) {
   Step step(GetParam());
   EXPECT_LT(update_error(step, 1), kUpdateTolerance);
   Step flipped(GetParam());
   EXPECT_GT(update_error(flipped, -1), 0.5) << "a flipped sign must fail";
 }
 
-TEST_P(EveryArm, LearnerMakesThatUpdate) {
+TEST_P(OneUpdate, LearnerMakesThatUpdate) {
   Step step(GetParam());
   step.learner->clear_gradients();
   const auto parameters = model::parameters(step.student);
   std::vector<at::Tensor> before;
   for (const auto& parameter : parameters) before.push_back(parameter.tensor.detach().clone());
   const UpdateResult update = step.learner->update(step.experience());
-  EXPECT_NEAR(update.grad_norm, golden()["arms"][GetParam()]["grad_norm"].get<double>(), 1e-4 * update.grad_norm);
+  EXPECT_NEAR(update.grad_norm, golden()["arms"][GetParam()]["grad_norm"].get<double>(),
+              1e-4 * update.grad_norm);
   EXPECT_LT(update.capture_error, 1e-5);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    EXPECT_LT(relative_error(parameters[i].tensor.detach() - before[i], tensor_of(file_, "delta." + parameters[i].name)),
+    EXPECT_LT(relative_error(parameters[i].tensor.detach() - before[i],
+                             tensor_of(file_, "delta." + parameters[i].name)),
               kUpdateTolerance)
         << parameters[i].name;
   }
 }
 
-TEST_P(EveryArm, MicroBatchesDoNotMatter) {
+TEST_P(OneUpdate, MicroBatchesDoNotMatter) {
   const Step whole(GetParam());
   for (const std::int64_t tokens : {1, 12, 30}) {
     const Step cut(GetParam(), tokens);
@@ -157,9 +162,9 @@ TEST_P(EveryArm, MicroBatchesDoNotMatter) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Main, EveryArm,
-                         ::testing::Values("routeopd", "fixed_mid", "sampled_rkl", "full_rkl", "full_fkl", "union_rkl",
-                                           "union_fkl", "sft"),
+INSTANTIATE_TEST_SUITE_P(Main, OneUpdate,
+                         ::testing::Values("routeopd", "fixed_mid", "sampled_rkl", "full_rkl", "full_fkl",
+                                           "union_rkl", "union_fkl", "sft"),
                          [](const auto& arm) { return std::string(arm.param); });
 
 TEST(GoldenRoutes, PairsAndStatisticsEqualTheScripts) {

@@ -29,7 +29,8 @@ AtomicDirectory::AtomicDirectory(fs::path name) : name_(std::move(name)), tempor
   if (name_.filename().empty()) name_ = name_.parent_path();  // "dir/" is "dir"
   temporary_ = name_;
   temporary_ += ".partial";
-  if (fs::exists(name_)) throw UserError("{}: exists already; nothing was overwritten, choose another name", name_.string());
+  if (fs::exists(name_))
+    throw UserError("{}: exists already; nothing was overwritten, choose another name", name_.string());
   std::error_code failed;
   fs::remove_all(temporary_, failed);
   fs::create_directories(temporary_, failed);

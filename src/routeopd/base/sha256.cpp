@@ -90,7 +90,8 @@ std::string sha256(std::string_view bytes) {
 
 std::string sha256_of_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file || std::filesystem::is_directory(path)) throw UserError("{}: cannot be read; is the path right?", path.string());
+  if (!file || std::filesystem::is_directory(path))
+    throw UserError("{}: cannot be read; is the path right?", path.string());
   Hash hash;
   std::vector<char> buffer(1 << 16);
   while (file.read(buffer.data(), std::ssize(buffer)) || file.gcount() > 0)

@@ -88,8 +88,8 @@ class Wave {
         sequence.hidden.insert(sequence.hidden.end(), state, state + hidden.size(1));
       }
     });
-    active_left_ = std::count_if(active_.begin(), active_.end(),
-                                 [&](std::size_t i) { return !sequences_[i].ended; });
+    active_left_ =
+        std::count_if(active_.begin(), active_.end(), [&](std::size_t i) { return !sequences_[i].ended; });
     return ids_B;
   }
 
@@ -101,9 +101,10 @@ class Wave {
     const float uniform = unit_uniform(addressed_words(sampling_.seed, Purpose::kDecode, address, 0)[0]);
     const std::int32_t id = sample_row(logits, sampling_.decoding, uniform);
     if (id < 0) {
-      throw UserError("generate: the model gives NaN or infinite logits at token {} of response {} to prompt {}; "
-                      "are its weights whole?",
-                      position, sequence.sample, sequence.prompt);
+      throw UserError(
+          "generate: the model gives NaN or infinite logits at token {} of response {} to prompt {}; "
+          "are its weights whole?",
+          position, sequence.sample, sequence.prompt);
     }
     sequence.ids.push_back(id);
     const model::RowLse lse = model::row_logsumexp(logits);
@@ -159,8 +160,8 @@ void append(std::vector<T>& all, const std::vector<T>& more) {
 
 }  // namespace
 
-Rollout LocalEngine::generate(std::span<const Prompt> prompts, const Sampling& sampling, const Capture& capture,
-                              const Watch& watch) {
+Rollout LocalEngine::generate(std::span<const Prompt> prompts, const Sampling& sampling,
+                              const Capture& capture, const Watch& watch) {
   const c10::NoGradGuard no_grad;
   check_prompts(prompts, sampling);
   Rollout rollout;

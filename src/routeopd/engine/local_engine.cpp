@@ -31,8 +31,9 @@ void append(std::vector<T>& all, const at::Tensor& rows) {
 LocalEngine::LocalEngine(const model::Model& model, std::int32_t real_ids, LocalLimits limits)
     : model_(model), real_ids_(real_ids), limits_(limits) {
   if (real_ids < 1 || real_ids > model.config.vocab_size) {
-    throw UserError("engine: the tokenizer has {} ids, but the model's embedding has {} rows; do they belong together?",
-                    real_ids, model.config.vocab_size);
+    throw UserError(
+        "engine: the tokenizer has {} ids, but the model's embedding has {} rows; do they belong together?",
+        real_ids, model.config.vocab_size);
   }
 }
 
@@ -45,9 +46,10 @@ void LocalEngine::check_prompts(std::span<const Prompt> prompts, const Sampling&
       throw UserError("prompt {}: id {} is outside the vocabulary of {} ids", prompt.id, *wrong, real_ids_);
     const std::int64_t longest = std::ssize(prompt.ids) + sampling.max_new_tokens;
     if (longest > model_.config.max_position_embeddings) {
-      throw UserError("prompt {}: {} tokens and max_new_tokens = {} pass the model's {} positions; try a smaller "
-                      "max_new_tokens",
-                      prompt.id, prompt.ids.size(), sampling.max_new_tokens, model_.config.max_position_embeddings);
+      throw UserError(
+          "prompt {}: {} tokens and max_new_tokens = {} pass the model's {} positions; try a smaller "
+          "max_new_tokens",
+          prompt.id, prompt.ids.size(), sampling.max_new_tokens, model_.config.max_position_embeddings);
     }
     check_address({.step = sampling.step,
                    .prompt = prompt.number,
@@ -57,11 +59,14 @@ void LocalEngine::check_prompts(std::span<const Prompt> prompts, const Sampling&
 }
 
 const model::StreamingHead& LocalEngine::streaming_head() {
-  if (!streaming_head_) streaming_head_ = std::make_unique<model::StreamingHead>(model_.head_VH.detach(), real_ids_);
+  if (!streaming_head_)
+    streaming_head_ = std::make_unique<model::StreamingHead>(model_.head_VH.detach(), real_ids_);
   return *streaming_head_;
 }
 
-void LocalEngine::refresh() { streaming_head_.reset(); }
+void LocalEngine::refresh() {
+  streaming_head_.reset();
+}
 
 StateValues LocalEngine::score(const Rollout& rollout, const ScoreRequest& request) {
   const c10::NoGradGuard no_grad;
@@ -78,12 +83,14 @@ StateValues LocalEngine::score(const Rollout& rollout, const ScoreRequest& reque
   }
   for (std::size_t next = 0; next < rollout.responses_B.size();) {
     check_interrupt();
-    const std::size_t end = model::portion_end(rollout, next, rollout.responses_B.size(), limits_.score_tokens);
+    const std::size_t end =
+        model::portion_end(rollout, next, rollout.responses_B.size(), limits_.score_tokens);
     const model::ResponseBatch portion = model::pack_responses(rollout, std::exchange(next, end), end);
-    const at::Tensor hidden_CH = model::packed_hidden(model_, portion.packed).index_select(0, portion.state_places);
-    const model::HeadScores scores =
-        head.score(hidden_CH, std::max(values.columns, 1),
-                   gather_NG.defined() ? gather_NG.slice(0, portion.first_state, portion.end_state) : at::Tensor());
+    const at::Tensor hidden_CH =
+        model::packed_hidden(model_, portion.packed).index_select(0, portion.state_places);
+    const model::HeadScores scores = head.score(
+        hidden_CH, std::max(values.columns, 1),
+        gather_NG.defined() ? gather_NG.slice(0, portion.first_state, portion.end_state) : at::Tensor());
     if (values.columns > 0) {
       append(values.top_ids_NK, scores.top_ids_TK);
       append(values.top_logits_NK, scores.top_logits_TK);
@@ -100,11 +107,13 @@ std::vector<float> LocalEngine::gather(const Rollout& rollout, std::span<const s
                                        std::int64_t columns) {
   const c10::NoGradGuard no_grad;
   const std::int64_t states = rollout.states();
-  ROUTEOPD_INVARIANT(rollout.hidden_size == model_.config.hidden_size && std::ssize(ids_NG) == states * columns);
+  ROUTEOPD_INVARIANT(rollout.hidden_size == model_.config.hidden_size &&
+                     std::ssize(ids_NG) == states * columns);
   std::vector<std::int64_t> offsets = {0};
   std::vector<std::int32_t> ids;
   for (std::int64_t n = 0; n < states; ++n) {
-    for (const std::int32_t id : ids_NG.subspan(static_cast<std::size_t>(n * columns), static_cast<std::size_t>(columns)))
+    for (const std::int32_t id :
+         ids_NG.subspan(static_cast<std::size_t>(n * columns), static_cast<std::size_t>(columns)))
       if (id >= 0) ids.push_back(id);
     offsets.push_back(std::ssize(ids));
   }

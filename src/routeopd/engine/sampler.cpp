@@ -11,7 +11,8 @@ namespace routeopd::engine {
 namespace {
 
 // The ids that top-k and then top-p leave, ascending: the smallest set of most likely ids whose share reaches top_p.
-void keep_most_likely(const std::vector<double>& weights, const Decoding& decoding, std::vector<std::int32_t>& ids) {
+void keep_most_likely(const std::vector<double>& weights, const Decoding& decoding,
+                      std::vector<std::int32_t>& ids) {
   std::stable_sort(ids.begin(), ids.end(), [&](std::int32_t a, std::int32_t b) {
     return weights[static_cast<std::size_t>(a)] > weights[static_cast<std::size_t>(b)];
   });
@@ -22,7 +23,8 @@ void keep_most_likely(const std::vector<double>& weights, const Decoding& decodi
     for (const std::int32_t id : ids) total += weights[static_cast<std::size_t>(id)];
     double sum = 0;
     std::size_t kept = 0;
-    while (kept < ids.size() && sum < decoding.top_p * total) sum += weights[static_cast<std::size_t>(ids[kept++])];
+    while (kept < ids.size() && sum < decoding.top_p * total)
+      sum += weights[static_cast<std::size_t>(ids[kept++])];
     ids.resize(std::max<std::size_t>(kept, 1));
   }
   std::sort(ids.begin(), ids.end());

@@ -49,7 +49,8 @@ Scores score_rollout(Engine& student, Engine& teacher, Rollout& rollout, const S
   scores.teacher_tokens = read.tokens_read;
   for (std::size_t n = 0; n < states; ++n) {
     const auto row = read.gathered_NG.begin() + static_cast<std::ptrdiff_t>(n * (k + 1));
-    scores.teacher_at_student_NK.insert(scores.teacher_at_student_NK.end(), row, row + static_cast<std::ptrdiff_t>(k));
+    scores.teacher_at_student_NK.insert(scores.teacher_at_student_NK.end(), row,
+                                        row + static_cast<std::ptrdiff_t>(k));
     scores.teacher_logprob_N.push_back(read.gathered_NG[n * (k + 1) + k] - read.logsumexp_N[n]);
     const bool finite = std::isfinite(read.logsumexp_N[n]) && std::isfinite(rollout.logsumexp_N[n]);
     scores.validity_N.push_back(finite ? Validity::kValid : Validity::kNonFinite);

@@ -12,8 +12,8 @@
 namespace routeopd::engine {
 
 struct ScoreOptions {
-  std::int32_t k = 32;          // top-k of both models; 0: none (the whole vocabulary is walked from hidden states)
-  bool rescore = false;         // run the student's own forward in place of what the rollout captured
+  std::int32_t k = 32;   // top-k of both models; 0: none (the whole vocabulary is walked from hidden states)
+  bool rescore = false;  // run the student's own forward in place of what the rollout captured
   bool teacher_hidden = false;  // keep the teacher's hidden states, for objectives over the whole vocabulary
   std::vector<std::int32_t> pool_ids_NP;  // background ids, -1 pads
   std::int32_t pool_columns = 0;

@@ -19,8 +19,9 @@ Suite read_suite(const std::string& name, const std::string& path, const Protoco
   return suite;
 }
 
-std::vector<grade::EvalResponse> evaluate(engine::Engine& engine, const Suite& suite, const Protocol& protocol,
-                                          const text::Tokenizer& tokenizer, const engine::Watch& watch) {
+std::vector<grade::EvalResponse> evaluate(engine::Engine& engine, const Suite& suite,
+                                          const Protocol& protocol, const text::Tokenizer& tokenizer,
+                                          const engine::Watch& watch) {
   const engine::Sampling sampling{.n = protocol.n,
                                   .decoding = {protocol.temperature, protocol.top_p},
                                   .max_new_tokens = protocol.max_new_tokens,
@@ -29,7 +30,8 @@ std::vector<grade::EvalResponse> evaluate(engine::Engine& engine, const Suite& s
   std::vector<grade::EvalResponse> graded;
   for (const Response& response : rollout.responses_B) {
     const Prompt& prompt = suite.prompts[static_cast<std::size_t>(response.prompt)];
-    const std::span ids(rollout.id_N.data() + response.first_state, static_cast<std::size_t>(response.length));
+    const std::span ids(rollout.id_N.data() + response.first_state,
+                        static_cast<std::size_t>(response.length));
     grade::EvalResponse one;
     one.suite = suite.name;
     one.problem = prompt.id;

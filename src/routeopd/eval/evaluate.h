@@ -39,8 +39,9 @@ Suite read_suite(const std::string& name, const std::string& path, const Protoco
                  const text::Tokenizer& tokenizer);
 
 // Every response of the suite, graded, problems in the file's order.
-std::vector<grade::EvalResponse> evaluate(engine::Engine& engine, const Suite& suite, const Protocol& protocol,
-                                          const text::Tokenizer& tokenizer, const engine::Watch& watch = {});
+std::vector<grade::EvalResponse> evaluate(engine::Engine& engine, const Suite& suite,
+                                          const Protocol& protocol, const text::Tokenizer& tokenizer,
+                                          const engine::Watch& watch = {});
 
 // summary.json: the model, the protocol and each suite's figures.
 Json summary_of(const Json& model, const Protocol& protocol, const std::vector<Suite>& suites,

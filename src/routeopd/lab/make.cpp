@@ -31,7 +31,9 @@ void write_problems(const fs::path& path, std::uint64_t seed, Split split, std::
   for (std::int64_t i = 0; i < count; ++i) {
     const Problem problem = make_problem(seed, split, static_cast<std::uint32_t>(i));
     const std::string id = fmt::format("{}-{}", split == Split::kTrain ? "train" : "heldout", i);
-    file.write(Json{{"id", id}, {"problem", problem.text()}, {"answer", std::to_string(problem.answer)}}.dump() + "\n");
+    file.write(
+        Json{{"id", id}, {"problem", problem.text()}, {"answer", std::to_string(problem.answer)}}.dump() +
+        "\n");
   }
   file.commit();
 }
@@ -69,15 +71,16 @@ void write_start(const fs::path& directory, std::uint64_t seed) {
 }
 
 // What one stage of supervised training needs: steps * 32 problems of the training split, each seen once.
-std::vector<Prompt> lessons(std::int64_t count, std::uint32_t first, const MakeOptions& options, const Style& style,
-                            const text::Tokenizer& tokenizer) {
+std::vector<Prompt> lessons(std::int64_t count, std::uint32_t first, const MakeOptions& options,
+                            const Style& style, const text::Tokenizer& tokenizer) {
   const text::PromptTemplate words(kTemplate);
   const std::int32_t eos = tokenizer.id_of(kEndOfText);
   std::vector<Prompt> prompts;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::uint32_t number = first + static_cast<std::uint32_t>(i);
     const Problem problem = make_problem(options.seed, Split::kTrain, number);
-    Prompt prompt = text::make_prompt(std::to_string(i), static_cast<std::uint32_t>(i), words.apply(problem.text()), tokenizer);
+    Prompt prompt = text::make_prompt(std::to_string(i), static_cast<std::uint32_t>(i),
+                                      words.apply(problem.text()), tokenizer);
     prompt.response = write_solution(problem, options.seed, number, style);
     prompt.response_ids = tokenizer.encode(prompt.response);
     prompt.response_ids.push_back(eos);
@@ -88,8 +91,8 @@ std::vector<Prompt> lessons(std::int64_t count, std::uint32_t first, const MakeO
 
 constexpr std::int32_t kBatch = 32;
 
-train::Recipe sft_recipe(const fs::path& student, const fs::path& out, std::int64_t steps, double lr, double beta2,
-                         std::uint64_t seed) {
+train::Recipe sft_recipe(const fs::path& student, const fs::path& out, std::int64_t steps, double lr,
+                         double beta2, std::uint64_t seed) {
   train::Recipe recipe;
   recipe.seed = seed;
   recipe.out = out.string();
@@ -129,7 +132,8 @@ Json tokenizer_json() {
           {"pre_tokenizer",
            {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}}},
           {"post_processor", nullptr},
-          {"decoder", {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}}},
+          {"decoder",
+           {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}}},
           {"model",
            {{"type", "BPE"},
             {"dropout", nullptr},
@@ -150,8 +154,8 @@ void make_laboratory(const fs::path& directory, const MakeOptions& options, cons
   const text::Tokenizer tokenizer(start);
 
   std::uint32_t next_problem = 0;  // no problem is seen twice
-  const auto learn = [&](const std::string& what, const fs::path& from, const Style& style, std::int64_t steps, double lr,
-                         double beta2) {
+  const auto learn = [&](const std::string& what, const fs::path& from, const Style& style,
+                         std::int64_t steps, double lr, double beta2) {
     const train::Recipe recipe = sft_recipe(from, runs / what, steps, lr, beta2, options.seed);
     train::Inputs inputs;
     inputs.student = model::load_model(from);
@@ -164,13 +168,18 @@ void make_laboratory(const fs::path& directory, const MakeOptions& options, cons
     model::save_model(inputs.student, target.path() / what, start);
   };
   learn("right", start, kRightStyle, options.teacher_steps, 4e-3, 0.98);
-  learn("teacher", target.path() / "right", kTeacherStyle, options.mild_steps, 1e-3, 0.999);
+  if (options.mild_steps > 0) {
+    learn("teacher", target.path() / "right", kTeacherStyle, options.mild_steps, 1e-3, 0.999);
+    fs::remove_all(target.path() / "right");
+  } else {
+    fs::rename(target.path() / "right", target.path() / "teacher");
+  }
   learn("base", target.path() / "teacher", kBaseStyle, options.base_steps, 8e-4, 0.999);
 
   write_problems(target.path() / "train.jsonl", options.seed + 1, Split::kTrain, options.train_prompts);
-  write_problems(target.path() / "heldout.jsonl", options.seed + 1, Split::kHeldOut, options.heldout_problems);
+  write_problems(target.path() / "heldout.jsonl", options.seed + 1, Split::kHeldOut,
+                 options.heldout_problems);
   fs::remove_all(start);
-  fs::remove_all(target.path() / "right");
   fs::remove_all(runs);
   target.commit();
 }

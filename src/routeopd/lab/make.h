@@ -23,10 +23,12 @@ struct MakeOptions {
 };
 
 // Called after each step: what is being trained, the step, of how many, the loss.
-using MakeWatch = std::function<void(const std::string& what, std::int64_t step, std::int64_t steps, double loss)>;
+using MakeWatch =
+    std::function<void(const std::string& what, std::int64_t step, std::int64_t steps, double loss)>;
 
 // Writes DIRECTORY/{teacher,base} (Hugging Face directories), train.jsonl and heldout.jsonl; whole or not at all.
-void make_laboratory(const std::filesystem::path& directory, const MakeOptions& options, const MakeWatch& watch = {});
+void make_laboratory(const std::filesystem::path& directory, const MakeOptions& options,
+                     const MakeWatch& watch = {});
 
 // tokenizer.json of the task: byte-level BPE whose words are whole tokens.
 Json tokenizer_json();

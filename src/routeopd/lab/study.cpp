@@ -7,7 +7,6 @@
 
 #include "routeopd/base/atomic_directory.h"
 #include "routeopd/base/atomic_file.h"
-#include "routeopd/base/sha256.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/eval/evaluate.h"
 #include "routeopd/lab/task.h"
@@ -35,20 +34,19 @@ class Bench {
     protocol_.n = options.samples;
     protocol_.max_new_tokens = kLongestResponse;
     protocol_.prompt_template = kTemplate;
-    suite_ = eval::read_suite("heldout", (options.laboratory / "heldout.jsonl").string(), protocol_, tokenizer_);
+    suite_ =
+        eval::read_suite("heldout", (options.laboratory / "heldout.jsonl").string(), protocol_, tokenizer_);
     if (options.problems > 0 && options.problems < std::ssize(suite_.prompts))
       suite_.prompts.resize(static_cast<std::size_t>(options.problems));
     engine::LocalEngine base_engine(base_, tokenizer_.real_ids());
     routing::ObjectiveOptions objective;
     objective.k = options.k;
     const std::span bank_prompts(suite_.prompts.data(), std::min(suite_.prompts.size(), kBankPrompts));
-    bank_.emplace(base_engine, teacher_engine_, bank_prompts, options.bank_states, kLongestResponse, objective,
-                  protocol_.seed);
+    bank_.emplace(base_engine, teacher_engine_, bank_prompts, options.bank_states, kLongestResponse,
+                  objective, protocol_.seed);
   }
 
-  double average_of(const model::Model& model) {
-    return grade::average(correctness_of(model));
-  }
+  double average_of(const model::Model& model) { return grade::average(correctness_of(model)); }
 
   grade::Correctness correctness_of(const model::Model& model) {
     engine::LocalEngine engine(model, tokenizer_.real_ids());
@@ -103,9 +101,10 @@ Json median_seconds(std::vector<Json>& steps) {
   return medians;
 }
 
-ArmRun run_arm(Bench& bench, const StudyOptions& options, const std::string& arm, std::uint64_t seed, double base_average,
-               const StudyWatch& watch) {
+ArmRun run_arm(Bench& bench, const StudyOptions& options, const std::string& arm, std::uint64_t seed,
+               double base_average, const StudyWatch& watch) {
   const train::Recipe recipe = arm_recipe(options, arm, seed);
+  train::reset_peak_memory();
   train::Inputs inputs = train::load_inputs(recipe, bench.tokenizer());
   ArmRun run;
   run.arm = arm;

@@ -24,8 +24,8 @@ struct StudyOptions {
   std::int64_t steps = 30;
   double lr = 5e-5;
   std::int32_t k = 16;
-  std::int32_t samples = 16;       // Avg@n
-  std::int64_t problems = 0;       // held-out problems; 0: all
+  std::int32_t samples = 16;         // Avg@n
+  std::int64_t problems = 0;         // held-out problems; 0: all
   std::int64_t evaluate_every = 10;  // steps between evaluations
   std::int64_t bank_states = 256;
 };
@@ -38,8 +38,8 @@ struct ArmRun {
   grade::Correctness correctness;                     // at the end
   double mass_before = 0;                             // on the frozen states of the base student
   double mass_after = 0;
-  Json seconds;  // a step, by stage, median over the run
-  std::int64_t peak_bytes = 0;  // of the process while the arm ran
+  Json seconds;                 // a step, by stage, median over the run
+  std::int64_t peak_bytes = 0;  // of the process while the arm trained, its evaluations included
 };
 
 struct Study {
@@ -59,14 +59,14 @@ Study run_study(const StudyOptions& options, const StudyWatch& watch = {});
 struct ArmSummary {
   std::string arm;
   double average = 0;
-  grade::Interval contrast;        // to the first arm, paired on (seed, problem, sample), over problems
-  std::vector<double> per_seed;    // Avg@n
+  grade::Interval contrast;      // to the first arm, paired on (seed, problem, sample), over problems
+  std::vector<double> per_seed;  // Avg@n
   double mass_before = 0, mass_after = 0;
 };
 std::vector<ArmSummary> summarize(const Study& study);
 
-std::string study_table(const Study& study);      // for a terminal
-std::string study_sentence(const Study& study);   // what the intervals show, and what they do not
+std::string study_table(const Study& study);     // for a terminal
+std::string study_sentence(const Study& study);  // what the intervals show, and what they do not
 Json study_json(const Study& study);
 
 }  // namespace routeopd::lab

@@ -31,9 +31,13 @@ grade::Correctness pooled(const std::vector<const ArmRun*>& runs) {
   return all;
 }
 
-std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
+std::string percent(double share) {
+  return fmt::format("{:.1f}", 100 * share);
+}
 
-std::string signed_percent(double share) { return fmt::format("{:+.2f}", 100 * share); }
+std::string signed_percent(double share) {
+  return fmt::format("{:+.2f}", 100 * share);
+}
 
 std::string stage_ms(const Json& seconds, const char* stage) {
   return fmt::format("{:.0f}", 1000 * seconds.value(stage, 0.0));
@@ -89,11 +93,13 @@ std::string study_table(const Study& study) {
     for (const auto& [step, value] : run.path) path += (path.empty() ? "" : " > ") + percent(value);
     const bool reference = row.arm == study.options.arms.front();
     table.add({row.arm, percent(row.average),
-               reference ? "" : fmt::format("{} [{}, {}]", signed_percent(row.contrast.mean), signed_percent(row.contrast.low),
-                                            signed_percent(row.contrast.high)),
-               path, fmt::format("{:.3f} > {:.3f}", row.mass_before, row.mass_after), stage_ms(run.seconds, "rollout"),
-               stage_ms(run.seconds, "score"), stage_ms(run.seconds, "route"), stage_ms(run.seconds, "learn"),
-               stage_ms(run.seconds, "total"), fmt::format("{:.0f}", static_cast<double>(run.peak_bytes) / 1e6)});
+               reference ? ""
+                         : fmt::format("{} [{}, {}]", signed_percent(row.contrast.mean),
+                                       signed_percent(row.contrast.low), signed_percent(row.contrast.high)),
+               path, fmt::format("{:.3f} > {:.3f}", row.mass_before, row.mass_after),
+               stage_ms(run.seconds, "rollout"), stage_ms(run.seconds, "score"),
+               stage_ms(run.seconds, "route"), stage_ms(run.seconds, "learn"), stage_ms(run.seconds, "total"),
+               fmt::format("{:.0f}", static_cast<double>(run.peak_bytes) / 1e6)});
   }
   table.add({"teacher", percent(study.teacher), "", "", "", "", "", "", "", "", ""});
   return table.text();
@@ -106,28 +112,33 @@ std::string study_sentence(const Study& study) {
     (row.contrast.low > 0 ? better : row.contrast.high < 0 ? worse : open).push_back(row.arm);
   }
   std::vector<std::string> parts;
-  if (!better.empty()) parts.push_back(listed(better) + (better.size() == 1 ? " lies" : " lie") + " above it");
+  if (!better.empty())
+    parts.push_back(listed(better) + (better.size() == 1 ? " lies" : " lie") + " above it");
   if (!worse.empty()) parts.push_back(listed(worse) + (worse.size() == 1 ? " lies" : " lie") + " below it");
   if (!open.empty()) parts.push_back("for " + listed(open) + " the interval holds 0, so nothing is shown");
   std::string text = fmt::format("Against {}: {}.", study.options.arms.front(), listed(parts));
-  text += study.options.seeds.size() == 1
-              ? " The intervals are over held-out problems for one training seed: they say nothing of how another seed "
-                "would fare, nor of differences among the other arms."
-              : fmt::format(" The intervals are over held-out problems, {} training seeds pooled: they hold for these "
-                            "seeds, and say nothing of differences among the other arms.",
-                            study.options.seeds.size());
+  text +=
+      study.options.seeds.size() == 1
+          ? " The intervals are over held-out problems for one training seed: they say nothing of how "
+            "another seed "
+            "would fare, nor of differences among the other arms."
+          : fmt::format(
+                " The intervals are over held-out problems, {} training seeds pooled: they hold for these "
+                "seeds, and say nothing of differences among the other arms.",
+                study.options.seeds.size());
   return text;
 }
 
 Json study_json(const Study& study) {
   Json rows = Json::array();
   for (const ArmSummary& row : summarize(study)) {
-    rows.push_back({{"arm", row.arm},
-                    {"avg", row.average},
-                    {"contrast", {{"mean", row.contrast.mean}, {"low", row.contrast.low}, {"high", row.contrast.high}}},
-                    {"per_seed", row.per_seed},
-                    {"mass_before", row.mass_before},
-                    {"mass_after", row.mass_after}});
+    rows.push_back(
+        {{"arm", row.arm},
+         {"avg", row.average},
+         {"contrast", {{"mean", row.contrast.mean}, {"low", row.contrast.low}, {"high", row.contrast.high}}},
+         {"per_seed", row.per_seed},
+         {"mass_before", row.mass_before},
+         {"mass_after", row.mass_after}});
   }
   Json runs = Json::array();
   for (const ArmRun& run : study.runs) {

@@ -18,17 +18,23 @@ namespace {
 
 using Words = std::vector<std::string_view>;
 
-const Words kNames = {"Mia",  "Ben",  "Ana",  "Tom",  "Eva",  "Sam",   "Lea",   "Max",   "Zoe",   "Leo",   "Ida",   "Jan",
-                      "Amy",  "Dan",  "Ruth", "Paul", "Nora", "Omar",  "Lucy",  "Hugo",  "Vera",  "Ivan",  "Rosa",  "Carl",
-                      "Emma", "Noah", "Lily", "Jack", "Ella", "Finn",  "Maya",  "Karl",  "Jana",  "Erik",  "Lara",  "Otto",
-                      "Sofia", "Peter", "Clara", "David", "Julia", "Simon", "Alice", "Felix", "Irene", "Oscar", "Helen", "Victor"};
-const Words kNouns = {"apples", "pears",  "plums",  "lemons",  "cherries", "melons",  "grapes", "nuts",    "eggs",    "cakes",
-                      "rolls",  "pies",   "coins",  "stamps",  "cards",    "books",   "pens",   "pencils", "shells",  "stones",
-                      "beads",  "marbles", "buttons", "ribbons", "balls",  "kites",   "dolls",  "boats",   "flowers", "candles",
-                      "tickets", "badges", "keys",  "cups",    "plates",   "spoons",  "rings",  "masks",   "hats",    "socks",
-                      "bricks", "tiles",  "ropes",  "jars",    "boxes",    "bags",    "maps",   "toys",    "drums",   "flags"};
-const Words kGains = {"buys", "finds", "gets", "wins", "picks", "earns", "collects", "receives", "gathers", "borrows"};
-const Words kLosses = {"loses", "sells", "eats", "drops", "uses", "spends", "donates", "breaks", "returns", "throws"};
+const Words kNames = {"Mia",   "Ben",   "Ana",   "Tom",   "Eva",   "Sam",   "Lea",   "Max",
+                      "Zoe",   "Leo",   "Ida",   "Jan",   "Amy",   "Dan",   "Ruth",  "Paul",
+                      "Nora",  "Omar",  "Lucy",  "Hugo",  "Vera",  "Ivan",  "Rosa",  "Carl",
+                      "Emma",  "Noah",  "Lily",  "Jack",  "Ella",  "Finn",  "Maya",  "Karl",
+                      "Jana",  "Erik",  "Lara",  "Otto",  "Sofia", "Peter", "Clara", "David",
+                      "Julia", "Simon", "Alice", "Felix", "Irene", "Oscar", "Helen", "Victor"};
+const Words kNouns = {"apples", "pears",   "plums",  "lemons", "cherries", "melons",  "grapes",  "nuts",
+                      "eggs",   "cakes",   "rolls",  "pies",   "coins",    "stamps",  "cards",   "books",
+                      "pens",   "pencils", "shells", "stones", "beads",    "marbles", "buttons", "ribbons",
+                      "balls",  "kites",   "dolls",  "boats",  "flowers",  "candles", "tickets", "badges",
+                      "keys",   "cups",    "plates", "spoons", "rings",    "masks",   "hats",    "socks",
+                      "bricks", "tiles",   "ropes",  "jars",   "boxes",    "bags",    "maps",    "toys",
+                      "drums",  "flags"};
+const Words kGains = {"buys",  "finds",    "gets",     "wins",    "picks",
+                      "earns", "collects", "receives", "gathers", "borrows"};
+const Words kLosses = {"loses",  "sells",   "eats",   "drops",   "uses",
+                       "spends", "donates", "breaks", "returns", "throws"};
 
 // A way to say something, and how often the teacher and the base student say it so.
 struct Phrase {
@@ -38,8 +44,9 @@ struct Phrase {
 };
 using Phrases = std::vector<Phrase>;
 
-const Phrases kOpeners = {{"We start with", 1, 2},       {"First there are", 1, 2},   {"Initially NAME has", 1, 1},
-                          {"Originally NAME owns", 1, 1}, {"At first we count", 1, 1}, {"To begin take", 1, 1}};
+const Phrases kOpeners = {{"We start with", 1, 2},      {"First there are", 1, 2},
+                          {"Initially NAME has", 1, 1}, {"Originally NAME owns", 1, 1},
+                          {"At first we count", 1, 1},  {"To begin take", 1, 1}};
 const Phrases kConnectives = {{"Next", 1, 4},  {"Then", 1, 2},       {"Now", 1, 1},
                               {"Later", 1, 1}, {"Afterwards", 1, 1}, {"So", 1, 1}};
 const Phrases kPlus = {{"plus", 1, 1}, {"and", 1, 3}, {"with", 1, 1}, {"adding", 1, 1}};
@@ -52,10 +59,13 @@ const Phrases kGuesses = {{"Maybe the", 1, 1}, {"Clearly the", 1, 4}, {"Probably
 // A run of addressed random numbers: draw 0, 1, … of one object.
 class Dice {
  public:
-  Dice(std::uint64_t seed, const StateAddress& object) : seed_(seed), object_(object) { check_address(object); }
+  Dice(std::uint64_t seed, const StateAddress& object) : seed_(seed), object_(object) {
+    check_address(object);
+  }
 
   double uniform() {
-    return static_cast<double>(unit_uniform(addressed_words(seed_, Purpose::kLaboratory, object_, draw_++)[0]));
+    return static_cast<double>(
+        unit_uniform(addressed_words(seed_, Purpose::kLaboratory, object_, draw_++)[0]));
   }
   bool chance(double rate) { return uniform() < rate; }
   std::size_t below(std::size_t count) {
@@ -92,12 +102,15 @@ std::string with_name(std::string_view words, const std::string& name) {
   return fmt::format("{}{}{}", words.substr(0, at), name, words.substr(at + 4));
 }
 
-std::int32_t bounded(std::int32_t value) { return std::clamp(value, 0, kLargestNumber); }
+std::int32_t bounded(std::int32_t value) {
+  return std::clamp(value, 0, kLargestNumber);
+}
 
 std::int32_t draw_move(Dice& dice, std::int32_t value) {
   const std::int32_t most_gain = std::min(9, kLargestNumber - value), most_loss = std::min(9, value);
   const bool gains = most_loss == 0 || (most_gain > 0 && dice.chance(0.5));
-  const auto size = static_cast<std::int32_t>(dice.below(static_cast<std::size_t>(gains ? most_gain : most_loss))) + 1;
+  const auto size =
+      static_cast<std::int32_t>(dice.below(static_cast<std::size_t>(gains ? most_gain : most_loss))) + 1;
   return gains ? size : -size;
 }
 
@@ -111,7 +124,8 @@ Problem draw_problem(Dice dice) {
   }
   problem.name = dice.among(kNames);
   problem.noun = dice.among(kNouns);
-  for (const std::int32_t move : problem.moves) problem.verbs.emplace_back(dice.among(move > 0 ? kGains : kLosses));
+  for (const std::int32_t move : problem.moves)
+    problem.verbs.emplace_back(dice.among(move > 0 ? kGains : kLosses));
   return problem;
 }
 
@@ -155,7 +169,8 @@ Problem make_problem(std::uint64_t seed, Split split, std::uint32_t number) {
   }
 }
 
-std::string write_solution(const Problem& problem, std::uint64_t seed, std::uint32_t number, const Style& style) {
+std::string write_solution(const Problem& problem, std::uint64_t seed, std::uint32_t number,
+                           const Style& style) {
   Dice dice(seed, {.step = style.address, .prompt = number});
   if (dice.chance(style.guess)) return write_guess(problem, dice, style);
 
@@ -171,7 +186,8 @@ std::string write_solution(const Problem& problem, std::uint64_t seed, std::uint
     if (result / 10 != value / 10 && dice.chance(style.off_by_one)) result = bounded(result + 1);
     const std::string_view connective = phrase(dice, kConnectives, style);
     const std::string_view operation = phrase(dice, gains ? kPlus : kMinus, style);
-    text += fmt::format(" {} {} {} {} {} {}.", connective, value, operation, size, phrase(dice, kResults, style), result);
+    text += fmt::format(" {} {} {} {} {} {}.", connective, value, operation, size,
+                        phrase(dice, kResults, style), result);
     value = result;
   }
   return text + fmt::format(" {} final answer is {}.", phrase(dice, kClosings, style), value);
@@ -184,12 +200,14 @@ std::vector<std::string> vocabulary() {
     const std::string spaced = fmt::format(" {}", word);
     if (word != "NAME" && seen.insert(spaced).second) all.push_back(spaced);
   };
-  for (const char* word : {"has", "Then", "and", "How", "many", "are", "left", "final", "answer", "the"}) add(word);
+  for (const char* word : {"has", "Then", "and", "How", "many", "are", "left", "final", "answer", "the"})
+    add(word);
   for (std::int32_t number = 0; number <= kLargestNumber; ++number) add(std::to_string(number));
   for (const Words* words : {&kNames, &kNouns, &kGains, &kLosses}) {
     for (const std::string_view word : *words) add(word);
   }
-  for (const Phrases* phrases : {&kOpeners, &kConnectives, &kPlus, &kMinus, &kResults, &kClosings, &kGuesses}) {
+  for (const Phrases* phrases :
+       {&kOpeners, &kConnectives, &kPlus, &kMinus, &kResults, &kClosings, &kGuesses}) {
     for (const Phrase& one : *phrases) {
       std::istringstream words{std::string(one.words)};
       for (std::string word; words >> word;) add(word);

@@ -26,11 +26,11 @@ namespace routeopd::lab {
 inline constexpr std::int32_t kLargestNumber = 30;
 
 struct Problem {
-  std::string name;                // who
-  std::string noun;                // what
-  std::int32_t start = 0;          // how many at first
+  std::string name;                 // who
+  std::string noun;                 // what
+  std::int32_t start = 0;           // how many at first
   std::vector<std::int32_t> moves;  // gained (over 0) or lost
-  std::vector<std::string> verbs;  // one a move
+  std::vector<std::string> verbs;   // one a move
   std::int32_t answer = 0;
 
   std::string text() const;  // "Mia has 12 apples. Then …"
@@ -77,7 +77,8 @@ inline constexpr Style kBaseStyle{.address = 4,
                                   .early_end = 0.20};
 
 // A solution of the problem in that style, with the space before it and without an end of sequence.
-std::string write_solution(const Problem& problem, std::uint64_t seed, std::uint32_t number, const Style& style);
+std::string write_solution(const Problem& problem, std::uint64_t seed, std::uint32_t number,
+                           const Style& style);
 
 // Every word of the task as a token's text, with its leading space where it has one.
 std::vector<std::string> vocabulary();

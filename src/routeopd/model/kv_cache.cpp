@@ -23,7 +23,8 @@ void KvCache::reserve(std::int64_t positions) {
   for (auto* side : {&keys_BMLD_, &values_BMLD_}) {
     for (at::Tensor& x_BMLD : *side) {
       // Zeros: a position that is not in use is multiplied by a probability of 0, which NaN would survive.
-      const at::Tensor room = at::zeros({x_BMLD.size(0), x_BMLD.size(1), more, x_BMLD.size(3)}, x_BMLD.options());
+      const at::Tensor room =
+          at::zeros({x_BMLD.size(0), x_BMLD.size(1), more, x_BMLD.size(3)}, x_BMLD.options());
       x_BMLD = at::cat({x_BMLD, room}, 2);
     }
   }

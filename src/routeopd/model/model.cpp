@@ -27,7 +27,9 @@ void fill_normal(at::Tensor& tensor, std::uint64_t seed, std::uint32_t number, d
   }
 }
 
-bool is_table(const std::string& name) { return name.ends_with("embed_tokens.weight") || name == "lm_head.weight"; }
+bool is_table(const std::string& name) {
+  return name.ends_with("embed_tokens.weight") || name == "lm_head.weight";
+}
 
 bool is_residual_output(const std::string& name) {
   return name.ends_with("o_proj.weight") || name.ends_with("down_proj.weight");
@@ -69,7 +71,9 @@ std::int64_t Model::parameter_count() const {
 Model allocate_model(const formats::ModelConfig& config) {
   const std::int64_t h = config.hidden_size, f = config.intermediate_size, d = config.head_dim;
   const std::int64_t q = config.num_attention_heads * d, c = config.num_key_value_heads * d;
-  const auto matrix = [](std::int64_t rows, std::int64_t columns) { return at::empty({rows, columns}, at::kFloat); };
+  const auto matrix = [](std::int64_t rows, std::int64_t columns) {
+    return at::empty({rows, columns}, at::kFloat);
+  };
   const auto vector = [](std::int64_t size) { return at::empty({size}, at::kFloat); };
   Model model;
   model.config = config;

@@ -63,10 +63,12 @@ Model load_model(const std::filesystem::path& directory);
 
 // Writes a directory that `transformers` loads: config.json and tokenizer files as they are in `like` (byte for byte),
 // the weights as model.safetensors. Written beside and renamed; `directory` must not exist.
-void save_model(const Model& model, const std::filesystem::path& directory, const std::filesystem::path& like);
+void save_model(const Model& model, const std::filesystem::path& directory,
+                const std::filesystem::path& like);
 
 // The same files into a directory that is there.
-void write_model_files(const Model& model, const std::filesystem::path& directory, const std::filesystem::path& like);
+void write_model_files(const Model& model, const std::filesystem::path& directory,
+                       const std::filesystem::path& like);
 
 // A safetensors file of float32 tensors, in the order given.
 void save_tensors(const std::filesystem::path& path, const std::vector<Parameter>& tensors);

@@ -20,15 +20,19 @@ namespace fs = std::filesystem;
 constexpr const char* kWeights = "model.safetensors";
 
 // What a saved directory carries along from the one it came from.
-constexpr std::array kCarried = {"config.json",           "generation_config.json", "tokenizer.json",
+constexpr std::array kCarried = {"config.json",           "generation_config.json",  "tokenizer.json",
                                  "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"};
 
 at::ScalarType scalar_type(const formats::TensorView& tensor, const fs::path& file) {
   switch (tensor.type) {
-    case formats::TensorType::kF32: return at::kFloat;
-    case formats::TensorType::kF16: return at::kHalf;
-    case formats::TensorType::kBF16: return at::kBFloat16;
-    default: break;
+    case formats::TensorType::kF32:
+      return at::kFloat;
+    case formats::TensorType::kF16:
+      return at::kHalf;
+    case formats::TensorType::kBF16:
+      return at::kBFloat16;
+    default:
+      break;
   }
   throw UserError("{}: {} is stored as {}; expected F32, F16 or BF16", file.string(), tensor.name,
                   formats::name_of(tensor.type));
@@ -55,7 +59,8 @@ void load_tensor(const formats::TensorView& view, const fs::path& file, at::Tens
 void carry_file(const fs::path& from, const fs::path& to) {
   std::error_code failed;
   fs::copy_file(from, to, failed);
-  if (failed) throw UserError("{}: cannot be copied to {} ({})", from.string(), to.string(), failed.message());
+  if (failed)
+    throw UserError("{}: cannot be copied to {} ({})", from.string(), to.string(), failed.message());
 }
 
 }  // namespace
@@ -66,8 +71,8 @@ Model load_model(const fs::path& directory) {
   const fs::path file = directory / kWeights;
   if (!fs::exists(file)) {
     if (fs::exists(directory / "model.safetensors.index.json"))
-      throw UserError("{}: weights in several shards are not supported yet; expected one {}", directory.string(),
-                      kWeights);
+      throw UserError("{}: weights in several shards are not supported yet; expected one {}",
+                      directory.string(), kWeights);
     throw UserError("{}: no {} there; is it a Hugging Face model directory with safetensors weights?",
                     directory.string(), kWeights);
   }
@@ -99,7 +104,9 @@ void save_tensors(const fs::path& path, const std::vector<Parameter>& tensors) {
   std::vector<at::Tensor> held;
   for (const Parameter& parameter : tensors) {
     held.push_back(parameter.tensor.detach().to(at::kCPU, at::kFloat).contiguous());
-    views.push_back({parameter.name, formats::TensorType::kF32, held.back().sizes().vec(),
+    views.push_back({parameter.name,
+                     formats::TensorType::kF32,
+                     held.back().sizes().vec(),
                      {static_cast<const std::byte*>(held.back().const_data_ptr()), held.back().nbytes()}});
   }
   formats::write_safetensors(path, views);

@@ -79,17 +79,19 @@ at::Tensor packed_attention(const PackedBatch& batch, const at::Tensor& q_TND, c
                             const at::Tensor& v_TMD) {
   const std::int64_t n = q_TND.size(1), m = k_TMD.size(1), d = q_TND.size(2);
   const auto padded = [&](const at::Tensor& x, const SequenceGroup& group) {
-    at::Tensor rows = x.index_select(0, group.token_of_slot_BL).view({group.sequences, group.longest, x.size(1), d});
+    at::Tensor rows =
+        x.index_select(0, group.token_of_slot_BL).view({group.sequences, group.longest, x.size(1), d});
     if (x.size(1) != n) {  // every key-value head serves n / m query heads
-      rows = rows.unsqueeze(3).expand({-1, -1, -1, n / m, -1}).reshape({group.sequences, group.longest, n, d});
+      rows =
+          rows.unsqueeze(3).expand({-1, -1, -1, n / m, -1}).reshape({group.sequences, group.longest, n, d});
     }
     return rows.transpose(1, 2);
   };
   std::vector<at::Tensor> outputs, places;
   for (const SequenceGroup& group : batch.groups) {
-    const at::Tensor out_BNLD =
-        at::scaled_dot_product_attention(padded(q_TND, group), padded(k_TMD, group), padded(v_TMD, group), {}, 0.0,
-                                         /*is_causal=*/true);
+    const at::Tensor out_BNLD = at::scaled_dot_product_attention(padded(q_TND, group), padded(k_TMD, group),
+                                                                 padded(v_TMD, group), {}, 0.0,
+                                                                 /*is_causal=*/true);
     outputs.push_back(out_BNLD.transpose(1, 2).reshape({-1, n * d}).index_select(0, group.slot_of_token));
     places.push_back(group.token_of_output);
   }

@@ -18,8 +18,8 @@ struct SequenceGroup {
   std::int64_t sequences = 0;   // B
   std::int64_t longest = 0;     // L
   at::Tensor token_of_slot_BL;  // int64, [B * L]: the packed token, or any token behind a sequence's end
-  at::Tensor slot_of_token;     // int64, the slot of each of the group's tokens, in the order of token_of_output
-  at::Tensor token_of_output;   // int64, their packed places
+  at::Tensor slot_of_token;  // int64, the slot of each of the group's tokens, in the order of token_of_output
+  at::Tensor token_of_output;  // int64, their packed places
 };
 
 struct PackedBatch {

@@ -14,7 +14,8 @@ struct Rotation {
 
 Rotation rotation_of(const formats::ModelConfig& config, const at::Tensor& positions_T) {
   // Frequencies in float32, as transformers computes them.
-  const at::Tensor plane_E = at::arange(0, config.head_dim, 2, at::kFloat) / static_cast<double>(config.head_dim);
+  const at::Tensor plane_E =
+      at::arange(0, config.head_dim, 2, at::kFloat) / static_cast<double>(config.head_dim);
   const at::Tensor frequency_E = at::pow(config.rope_theta, plane_E).reciprocal();
   const at::Tensor angle_TE = positions_T.to(at::kFloat).unsqueeze(1) * frequency_E.unsqueeze(0);
   return {angle_TE.cos().unsqueeze(1), angle_TE.sin().unsqueeze(1)};
@@ -53,7 +54,8 @@ at::Tensor qwen3_hidden(const Model& model, const at::Tensor& ids_T, const at::T
     x_TH = x_TH + at::linear(attended_TQ, layer.o_proj_HQ);
 
     const at::Tensor middle_TH = norm(x_TH, layer.post_norm_H, eps);
-    const at::Tensor gated_TF = at::silu(at::linear(middle_TH, layer.gate_FH)) * at::linear(middle_TH, layer.up_FH);
+    const at::Tensor gated_TF =
+        at::silu(at::linear(middle_TH, layer.gate_FH)) * at::linear(middle_TH, layer.up_FH);
     x_TH = x_TH + at::linear(gated_TF, layer.down_HF);
   }
   return norm(x_TH, model.norm_H, eps);
@@ -61,9 +63,8 @@ at::Tensor qwen3_hidden(const Model& model, const at::Tensor& ids_T, const at::T
 
 at::Tensor packed_hidden(const Model& model, const PackedBatch& batch) {
   return qwen3_hidden(model, batch.ids_T, batch.positions_T,
-                      [&](std::size_t, const at::Tensor& q_TND, const at::Tensor& k_TMD, const at::Tensor& v_TMD) {
-                        return packed_attention(batch, q_TND, k_TMD, v_TMD);
-                      });
+                      [&](std::size_t, const at::Tensor& q_TND, const at::Tensor& k_TMD,
+                          const at::Tensor& v_TMD) { return packed_attention(batch, q_TND, k_TMD, v_TMD); });
 }
 
 }  // namespace routeopd::model

@@ -15,7 +15,8 @@ namespace routeopd::model {
 
 struct ResponseBatch {
   PackedBatch packed;
-  at::Tensor state_places;  // int64: where each response state stands, the state of token j at the token before it
+  at::Tensor
+      state_places;  // int64: where each response state stands, the state of token j at the token before it
   std::int64_t first_state = 0;
   std::int64_t end_state = 0;
 };

@@ -181,7 +181,8 @@ class SftObjective : public Objective {
     ROUTEOPD_INVARIANT(batch.sampled_id_T && batch.denominator > 0);
     const std::span actions(batch.sampled_id_T + batch.first_state,
                             static_cast<std::size_t>(batch.hidden_TH.size(0)));
-    const model::TokenLoss loss = [&](std::int64_t, std::span<const float> log_probs, std::span<float> slopes) {
+    const model::TokenLoss loss = [&](std::int64_t, std::span<const float> log_probs,
+                                      std::span<float> slopes) {
       slopes[0] = static_cast<float>(-1 / batch.denominator);
       return -static_cast<double>(log_probs[0]) / batch.denominator;
     };

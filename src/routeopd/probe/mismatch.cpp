@@ -30,14 +30,15 @@ std::vector<std::size_t> choose(std::size_t count, std::size_t wanted, std::uint
 }  // namespace
 
 MismatchBank::MismatchBank(engine::Engine& base, engine::Engine& teacher, std::span<const Prompt> prompts,
-                           std::int64_t states, std::int64_t max_new_tokens, const routing::ObjectiveOptions& options,
-                           std::uint64_t seed) {
+                           std::int64_t states, std::int64_t max_new_tokens,
+                           const routing::ObjectiveOptions& options, std::uint64_t seed) {
   const engine::Sampling sampling{.n = 1, .decoding = {}, .max_new_tokens = max_new_tokens, .seed = seed};
   const std::int32_t k = std::min(options.k, base.real_ids());
   rollout_ = base.generate(prompts, sampling, {.k = k, .hidden = true});
   if (rollout_.states() < states)
-    throw UserError("mismatch bank: the answers to {} prompts have {} states; expected at least {}, try more prompts",
-                    prompts.size(), rollout_.states(), states);
+    throw UserError(
+        "mismatch bank: the answers to {} prompts have {} states; expected at least {}, try more prompts",
+        prompts.size(), rollout_.states(), states);
   engine::ScoreOptions scoring;
   scoring.k = k;
   const Scores scores = engine::score_rollout(base, teacher, rollout_, scoring);
@@ -84,10 +85,13 @@ double MismatchBank::mass(engine::Engine& student) const {
     const float* const logits = values.gathered_NG.data() + states_S_[s] * width;
     const std::int32_t* const ids = support_ids_NW_.data() + states_S_[s] * width;
     double top = -INFINITY, sum = 0, distance = 0;
-    for (std::size_t i = 0; i < width && ids[i] >= 0; ++i) top = std::max(top, static_cast<double>(logits[i]));
-    for (std::size_t i = 0; i < width && ids[i] >= 0; ++i) sum += std::exp(static_cast<double>(logits[i]) - top);
     for (std::size_t i = 0; i < width && ids[i] >= 0; ++i)
-      distance += std::abs(std::exp(static_cast<double>(logits[i]) - top) / sum - p_teacher_SW_[s * width + i]);
+      top = std::max(top, static_cast<double>(logits[i]));
+    for (std::size_t i = 0; i < width && ids[i] >= 0; ++i)
+      sum += std::exp(static_cast<double>(logits[i]) - top);
+    for (std::size_t i = 0; i < width && ids[i] >= 0; ++i)
+      distance +=
+          std::abs(std::exp(static_cast<double>(logits[i]) - top) / sum - p_teacher_SW_[s * width + i]);
     total += distance / 2;
   }
   return total / static_cast<double>(states_S_.size());

@@ -19,8 +19,9 @@ class MismatchBank {
  public:
   // Lets `base` answer the prompts once each at temperature 1 and freezes `states` of the visited states, chosen by
   // addressed random numbers. Throws UserError when the answers have fewer.
-  MismatchBank(engine::Engine& base, engine::Engine& teacher, std::span<const Prompt> prompts, std::int64_t states,
-               std::int64_t max_new_tokens, const routing::ObjectiveOptions& options, std::uint64_t seed);
+  MismatchBank(engine::Engine& base, engine::Engine& teacher, std::span<const Prompt> prompts,
+               std::int64_t states, std::int64_t max_new_tokens, const routing::ObjectiveOptions& options,
+               std::uint64_t seed);
 
   // Mean mismatch mass of a student on the frozen states, over the frozen supports.
   double mass(engine::Engine& student) const;

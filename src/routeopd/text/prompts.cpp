@@ -28,7 +28,8 @@ std::vector<std::int32_t> ids_of(const Json& value) {
   return ids;
 }
 
-Prompt prompt_of(const Json& line, std::uint32_t number, const PromptTemplate& words, const Tokenizer* tokenizer) {
+Prompt prompt_of(const Json& line, std::uint32_t number, const PromptTemplate& words,
+                 const Tokenizer* tokenizer) {
   Prompt prompt;
   prompt.number = number;
   prompt.id = line.contains("id") ? shown(line["id"]) : std::to_string(number);
@@ -36,7 +37,8 @@ Prompt prompt_of(const Json& line, std::uint32_t number, const PromptTemplate& w
     prompt.ids = ids_of(line["prompt_ids"]);
   } else if (line.contains("problem") || line.contains("prompt")) {
     prompt.text = line.contains("problem") ? words.apply(text_of(line, "problem")) : text_of(line, "prompt");
-    if (tokenizer == nullptr) throw UserError("text needs a tokenizer, and the model directory has none; give prompt_ids");
+    if (tokenizer == nullptr)
+      throw UserError("text needs a tokenizer, and the model directory has none; give prompt_ids");
     prompt.ids = tokenizer->encode(prompt.text);
   } else if (line.contains("messages")) {
     throw UserError("messages: chat templates are not supported yet; give problem, prompt or prompt_ids");
@@ -50,7 +52,8 @@ Prompt prompt_of(const Json& line, std::uint32_t number, const PromptTemplate& w
 
 }  // namespace
 
-PromptTemplate::PromptTemplate(std::string words) : words_(words == "raw" ? std::string(kSlot) : std::move(words)) {
+PromptTemplate::PromptTemplate(std::string words)
+    : words_(words == "raw" ? std::string(kSlot) : std::move(words)) {
   if (words_ == "chat") {
     throw UserError("template: chat templates are not supported yet; expected raw, or a text with {}", kSlot);
   }
@@ -77,8 +80,8 @@ Prompt make_prompt(std::string id, std::uint32_t number, std::string text, const
   return prompt;
 }
 
-std::vector<Prompt> read_prompts(const std::string& path, const PromptTemplate& words, const Tokenizer* tokenizer,
-                                 std::int32_t eos) {
+std::vector<Prompt> read_prompts(const std::string& path, const PromptTemplate& words,
+                                 const Tokenizer* tokenizer, std::int32_t eos) {
   formats::JsonLines lines(path);
   std::vector<Prompt> prompts;
   std::set<std::string> ids;
@@ -87,7 +90,8 @@ std::vector<Prompt> read_prompts(const std::string& path, const PromptTemplate& 
       Prompt prompt = prompt_of(*line, static_cast<std::uint32_t>(prompts.size()), words, tokenizer);
       if (!ids.insert(prompt.id).second) throw UserError("id {} stands there twice", prompt.id);
       if (line->contains("response")) {
-        if (tokenizer == nullptr) throw UserError("response: text needs a tokenizer, and the model directory has none");
+        if (tokenizer == nullptr)
+          throw UserError("response: text needs a tokenizer, and the model directory has none");
         prompt.response = text_of(*line, "response");
         prompt.response_ids = tokenizer->encode(prompt.response);
         if (eos >= 0) prompt.response_ids.push_back(eos);

@@ -24,8 +24,8 @@ class PromptTemplate {
 
 // Reads a file of prompts. `problem` goes through the template, `prompt` is taken as it is, `prompt_ids` need no
 // tokenizer (null). A response is encoded and ended by `eos` (-1: not ended). Errors name the line.
-std::vector<Prompt> read_prompts(const std::string& path, const PromptTemplate& words, const Tokenizer* tokenizer,
-                                 std::int32_t eos = -1);
+std::vector<Prompt> read_prompts(const std::string& path, const PromptTemplate& words,
+                                 const Tokenizer* tokenizer, std::int32_t eos = -1);
 
 // The prompt of one problem.
 Prompt make_prompt(std::string id, std::uint32_t number, std::string text, const Tokenizer& tokenizer);

@@ -27,7 +27,8 @@ std::pair<std::size_t, std::size_t> states_of(const Rollout& rollout, std::size_
 
 }  // namespace
 
-Learner::Learner(model::Model& student, at::Tensor teacher_head_UG, std::int32_t real_ids, const Recipe& recipe)
+Learner::Learner(model::Model& student, at::Tensor teacher_head_UG, std::int32_t real_ids,
+                 const Recipe& recipe)
     : student_(student),
       teacher_head_UG_(std::move(teacher_head_UG)),
       real_ids_(real_ids),
@@ -62,7 +63,8 @@ UpdateResult Learner::update(const Experience& experience) {
   return update;
 }
 
-objective::ObjectiveResult Learner::accumulate(const Experience& experience, std::size_t first, std::size_t end) {
+objective::ObjectiveResult Learner::accumulate(const Experience& experience, std::size_t first,
+                                               std::size_t end) {
   const Rollout& rollout = *experience.rollout;
   const auto [first_state, end_state] = states_of(rollout, first, end);
   std::vector<std::int32_t> actions = rollout.id_N;  // -1 where a state takes no part
@@ -108,7 +110,8 @@ void Learner::micro_batch(const Experience& experience, std::size_t first, std::
     const Scores& scores = *experience.scores;
     batch.sampled_teacher_logprob_T = scores.teacher_logprob_N.data();
     if (scores.hidden_size > 0) {
-      float* const rows = const_cast<float*>(scores.hidden_NG.data()) + responses.first_state * scores.hidden_size;
+      float* const rows =
+          const_cast<float*>(scores.hidden_NG.data()) + responses.first_state * scores.hidden_size;
       batch.teacher_hidden_TG =
           at::from_blob(rows, {responses.end_state - responses.first_state, scores.hidden_size}, at::kFloat);
       batch.teacher_weight_UG = teacher_head_UG_;

@@ -54,7 +54,8 @@ class Learner {
 
  private:
   void micro_batch(const Experience& experience, std::size_t first, std::size_t end,
-                   const std::vector<std::int32_t>& actions, double denominator, objective::ObjectiveResult& result);
+                   const std::vector<std::int32_t>& actions, double denominator,
+                   objective::ObjectiveResult& result);
 
   model::Model& student_;
   at::Tensor teacher_head_UG_;

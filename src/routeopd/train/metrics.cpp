@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/metrics.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <cmath>
-#include <limits>
+#include <fstream>
+#include <string>
 #include <vector>
 
 namespace routeopd::train {
@@ -25,15 +27,16 @@ double mean_over(const std::vector<float>& values, const Counts& counts) {
 
 // Mean entropy, in nats, of the distribution over the top-k ids and the rest as one outcome: a lower bound of the full
 // one, near it where the top-k holds the mass.
-double top_entropy(const std::vector<float>& top_logits_NK, const std::vector<float>& logsumexp_N, std::int32_t columns,
-                   const Routes& routes) {
+double top_entropy(const std::vector<float>& top_logits_NK, const std::vector<float>& logsumexp_N,
+                   std::int32_t columns, const Routes& routes) {
   double sum = 0, count = 0;
   const auto k = static_cast<std::size_t>(columns);
   for (std::size_t n = 0; k > 0 && n < logsumexp_N.size(); ++n) {
     if (routes.validity_N[n] != Validity::kValid) continue;
     double entropy = 0, rest = 1;
     for (std::size_t i = 0; i < k; ++i) {
-      const double log_p = static_cast<double>(top_logits_NK[n * k + i]) - static_cast<double>(logsumexp_N[n]);
+      const double log_p =
+          static_cast<double>(top_logits_NK[n * k + i]) - static_cast<double>(logsumexp_N[n]);
       const double p = std::exp(log_p);
       if (p > 0) entropy -= p * log_p;
       rest -= p;
@@ -62,9 +65,18 @@ Json StageClock::seconds() const {
 }
 
 std::int64_t peak_memory_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
+  }
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+}
+
+void reset_peak_memory() {
+  ::malloc_trim(0);
+  std::ofstream("/proc/self/clear_refs") << "5";
 }
 
 Json step_metrics(std::int64_t step, const Experience& experience, const UpdateResult& update) {

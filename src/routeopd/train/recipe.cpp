@@ -12,7 +12,9 @@ namespace {
 const Range kPositive{.low = 0, .low_open = true};
 const Range kFraction{.low = 0, .high = 1};
 
-Range whole_from(double low, double high = 1e9) { return {.low = low, .high = high}; }
+Range whole_from(double low, double high = 1e9) {
+  return {.low = low, .high = high};
+}
 
 Fields<StudentSection> student_fields() {
   using S = StudentSection;
@@ -22,7 +24,8 @@ Fields<StudentSection> student_fields() {
 }
 
 Fields<TeacherSection> teacher_fields() {
-  return {text_field("path", &TeacherSection::path, "Hugging Face directory of the teacher; the sft arm has none")};
+  return {text_field("path", &TeacherSection::path,
+                     "Hugging Face directory of the teacher; the sft arm has none")};
 }
 
 Fields<DataSection> data_fields() {
@@ -34,14 +37,16 @@ Fields<DataSection> data_fields() {
 
 Fields<RolloutSection> rollout_fields() {
   using S = RolloutSection;
-  return {number_field("prompts_per_step", &S::prompts_per_step, "prompts a step", whole_from(1, 1 << 24)),
-          number_field("n", &S::n, "responses a prompt", whole_from(1, 256)),
-          number_field("temperature", &S::temperature, "of sampling", kPositive),
-          number_field("top_p", &S::top_p, "share of the most likely ids that is sampled from",
-                       Range{.low = 0, .high = 1, .low_open = true}),
-          number_field("max_new_tokens", &S::max_new_tokens, "longest response", whole_from(1)),
-          choice_field("old_scores", &S::old_scores, "the behaviour student's values, kept while decoding or computed again",
-                       Choices<OldScores>{{"capture", OldScores::kCapture}, {"rescore", OldScores::kRescore}})};
+  return {
+      number_field("prompts_per_step", &S::prompts_per_step, "prompts a step", whole_from(1, 1 << 24)),
+      number_field("n", &S::n, "responses a prompt", whole_from(1, 256)),
+      number_field("temperature", &S::temperature, "of sampling", kPositive),
+      number_field("top_p", &S::top_p, "share of the most likely ids that is sampled from",
+                   Range{.low = 0, .high = 1, .low_open = true}),
+      number_field("max_new_tokens", &S::max_new_tokens, "longest response", whole_from(1)),
+      choice_field("old_scores", &S::old_scores,
+                   "the behaviour student's values, kept while decoding or computed again",
+                   Choices<OldScores>{{"capture", OldScores::kCapture}, {"rescore", OldScores::kRescore}})};
 }
 
 Fields<OptimizerSection> optimizer_fields() {
@@ -49,7 +54,8 @@ Fields<OptimizerSection> optimizer_fields() {
   return {number_field("lr", &S::lr, "peak learning rate", kPositive),
           {"betas", "decay of the two moments",
            [](S& section, const Json& value) {
-             if (!value.is_array() || value.size() != 2) throw UserError("expected two numbers, got {}", shown(value));
+             if (!value.is_array() || value.size() != 2)
+               throw UserError("expected two numbers, got {}", shown(value));
              const Range beta{.low = 0, .high = 0.9999999};
              section.beta1 = number_in(value[0], beta);
              section.beta2 = number_in(value[1], beta);
@@ -59,14 +65,16 @@ Fields<OptimizerSection> optimizer_fields() {
           number_field("weight_decay", &S::weight_decay, "decoupled, on all parameters", Range{.low = 0}),
           number_field("clip", &S::clip, "largest global norm of the gradient; 0: off", Range{.low = 0}),
           choice_field("schedule", &S::schedule, "of the learning rate after the warm-up",
-                       Choices<ScheduleKind>{{"cosine", ScheduleKind::kCosine}, {"constant", ScheduleKind::kConstant}}),
+                       Choices<ScheduleKind>{{"cosine", ScheduleKind::kCosine},
+                                             {"constant", ScheduleKind::kConstant}}),
           number_field("warmup", &S::warmup, "share of the updates that warm up", kFraction)};
 }
 
 Fields<TrainSection> train_fields() {
   using S = TrainSection;
   return {number_field("steps", &S::steps, "rollout batches", whole_from(1)),
-          number_field("minibatches", &S::minibatches, "optimizer batches a rollout batch is cut into", whole_from(1, 65536)),
+          number_field("minibatches", &S::minibatches, "optimizer batches a rollout batch is cut into",
+                       whole_from(1, 65536)),
           number_field("epochs", &S::epochs, "passes over a rollout batch", whole_from(1, 1024)),
           number_field("micro_tokens", &S::micro_tokens, "tokens of a forward and backward", whole_from(1)),
           switch_field("rollouts", &S::rollouts, "keep every response in rollouts.jsonl")};
@@ -88,9 +96,10 @@ template <class Part>
 Section section(std::string name, Part Recipe::* part, const Fields<Part>& fields) {
   Section lifted{std::move(name), {}};
   for (const Field<Part>& field : fields) {
-    lifted.fields.push_back({field.name, field.help,
-                             [part, set = field.set](Recipe& recipe, const Json& value) { set(recipe.*part, value); },
-                             [part, get = field.get](const Recipe& recipe) { return get(recipe.*part); }});
+    lifted.fields.push_back(
+        {field.name, field.help,
+         [part, set = field.set](Recipe& recipe, const Json& value) { set(recipe.*part, value); },
+         [part, get = field.get](const Recipe& recipe) { return get(recipe.*part); }});
   }
   return lifted;
 }
@@ -103,14 +112,15 @@ const Fields<Recipe>& top_fields() {
 }
 
 const std::vector<Section>& sections() {
-  static const std::vector<Section> all = {section("student", &Recipe::student, student_fields()),
-                                           section("teacher", &Recipe::teacher, teacher_fields()),
-                                           section("data", &Recipe::data, data_fields()),
-                                           section("rollout", &Recipe::rollout, rollout_fields()),
-                                           section("objective", &Recipe::objective, routing::objective_fields()),
-                                           section("optimizer", &Recipe::optimizer, optimizer_fields()),
-                                           section("train", &Recipe::train, train_fields()),
-                                           section("checkpoint", &Recipe::checkpoint, checkpoint_fields())};
+  static const std::vector<Section> all = {
+      section("student", &Recipe::student, student_fields()),
+      section("teacher", &Recipe::teacher, teacher_fields()),
+      section("data", &Recipe::data, data_fields()),
+      section("rollout", &Recipe::rollout, rollout_fields()),
+      section("objective", &Recipe::objective, routing::objective_fields()),
+      section("optimizer", &Recipe::optimizer, optimizer_fields()),
+      section("train", &Recipe::train, train_fields()),
+      section("checkpoint", &Recipe::checkpoint, checkpoint_fields())};
   return all;
 }
 
@@ -202,8 +212,9 @@ void check_recipe(const Recipe& recipe) {
   routing::check_objective(recipe.objective);
   const bool behaviour_differs = recipe.rollout.top_p < 1 || recipe.rollout.temperature != 1;
   if (!recipe.sft() && behaviour_differs && recipe.rollout.old_scores == OldScores::kCapture) {
-    throw UserError("[rollout] old_scores: captured scores are those of sampling at temperature 1 and top_p 1; choose "
-                    "these or old_scores = \"rescore\"");
+    throw UserError(
+        "[rollout] old_scores: captured scores are those of sampling at temperature 1 and top_p 1; choose "
+        "these or old_scores = \"rescore\"");
   }
   if (recipe.train.minibatches > recipe.rollout.prompts_per_step * recipe.rollout.n) {
     throw UserError("[train] minibatches: {} exceed the {} responses of a step", recipe.train.minibatches,

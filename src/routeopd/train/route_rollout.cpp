@@ -50,10 +50,11 @@ void append(Routes& all, const Routes& more) {
   append(support.bounded_L, more.support.bounded_L);
 }
 
-Routes route_full_support(const Rollout& rollout, const Scores& scores, const routing::ObjectiveOptions& options,
-                          std::uint64_t seed, const Heads& heads) {
+Routes route_full_support(const Rollout& rollout, const Scores& scores,
+                          const routing::ObjectiveOptions& options, std::uint64_t seed, const Heads& heads) {
   const c10::NoGradGuard no_grad;
-  const auto rows = [](const std::vector<float>& hidden, std::int64_t width, std::int64_t first, std::int64_t end) {
+  const auto rows = [](const std::vector<float>& hidden, std::int64_t width, std::int64_t first,
+                       std::int64_t end) {
     return at::from_blob(const_cast<float*>(hidden.data()) + first * width, {end - first, width}, at::kFloat);
   };
   Routes all;
@@ -64,8 +65,8 @@ Routes route_full_support(const Rollout& rollout, const Scores& scores, const ro
     teacher_CR = at::empty_like(student_CR);
     model::dense_logits(rows(rollout.hidden_NH, rollout.hidden_size, first, end), heads.student_VH.detach(),
                         heads.real_ids, student_CR);
-    model::dense_logits(rows(scores.hidden_NG, scores.hidden_size, first, end), heads.teacher_UG, heads.real_ids,
-                        teacher_CR);
+    model::dense_logits(rows(scores.hidden_NG, scores.hidden_size, first, end), heads.teacher_UG,
+                        heads.real_ids, teacher_CR);
     StateBatch batch;
     batch.states = end - first;
     batch.real_ids = heads.real_ids;
@@ -87,14 +88,13 @@ engine::Capture capture_options(const routing::ObjectiveOptions& options) {
   return {.k = options.k == routing::kFullSupport ? 0 : options.k, .hidden = true};
 }
 
-engine::ScoreOptions score_options(const routing::ObjectiveOptions& options, const Rollout& rollout, bool rescore,
-                                   std::uint64_t seed, std::int32_t real_ids) {
+engine::ScoreOptions score_options(const routing::ObjectiveOptions& options, const Rollout& rollout,
+                                   bool rescore, std::uint64_t seed, std::int32_t real_ids) {
   using routing::Loss;
   engine::ScoreOptions scoring;
   scoring.k = capture_options(options).k;
   scoring.rescore = rescore;
-  scoring.teacher_hidden =
-      scoring.k == 0 || options.loss == Loss::kFullRkl || options.loss == Loss::kFullFkl;
+  scoring.teacher_hidden = scoring.k == 0 || options.loss == Loss::kFullRkl || options.loss == Loss::kFullFkl;
   if (!options.needs_pool() || scoring.k == 0) return scoring;
   scoring.pool_columns = routing::kPoolDraws;
   const auto k = static_cast<std::size_t>(rollout.columns);

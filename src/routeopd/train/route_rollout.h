@@ -24,8 +24,8 @@ struct Heads {
 };
 
 // What the scoring stage must bring for these options, background pool included.
-engine::ScoreOptions score_options(const routing::ObjectiveOptions& options, const Rollout& rollout, bool rescore,
-                                   std::uint64_t seed, std::int32_t real_ids);
+engine::ScoreOptions score_options(const routing::ObjectiveOptions& options, const Rollout& rollout,
+                                   bool rescore, std::uint64_t seed, std::int32_t real_ids);
 
 // What the rollout must capture for these options. With the support over the whole vocabulary no top-k is kept.
 engine::Capture capture_options(const routing::ObjectiveOptions& options);

@@ -25,9 +25,15 @@ void RunDirectory::append(std::ofstream& file, const char* name, const std::stri
   if (!file) throw UserError("{}: cannot be written; is the disk full?", (path_ / name).string());
 }
 
-void RunDirectory::metrics(const Json& step) { append(metrics_, "metrics.jsonl", step.dump()); }
-void RunDirectory::log(const std::string& line) { append(log_, "log.txt", line); }
-void RunDirectory::rollout(const Json& response) { append(rollouts_, "rollouts.jsonl", response.dump()); }
+void RunDirectory::metrics(const Json& step) {
+  append(metrics_, "metrics.jsonl", step.dump());
+}
+void RunDirectory::log(const std::string& line) {
+  append(log_, "log.txt", line);
+}
+void RunDirectory::rollout(const Json& response) {
+  append(rollouts_, "rollouts.jsonl", response.dump());
+}
 
 fs::path RunDirectory::checkpoint_path(std::int64_t step) const {
   return path_ / "checkpoints" / fmt::format("step_{}", step);
@@ -42,7 +48,8 @@ void RunDirectory::checkpoint(std::int64_t step, const model::Model& student, co
   if (failed) throw UserError("{}: cannot be made ({})", state.string(), failed.message());
   model::save_tensors(state / "optimizer.safetensors", optimizer.state());
   AtomicFile counters(state / "state.json");
-  counters.write(Json{{"step", step}, {"updates", optimizer.updates()}, {"seed", recipe_.seed}}.dump(2) + "\n");
+  counters.write(Json{{"step", step}, {"updates", optimizer.updates()}, {"seed", recipe_.seed}}.dump(2) +
+                 "\n");
   counters.commit();
   target.commit();
 

@@ -28,7 +28,8 @@ PromptOrder::PromptOrder(std::int64_t prompts, const Recipe& recipe)
       order_(static_cast<std::size_t>(prompts)) {
   ROUTEOPD_INVARIANT(prompts > 0);
   if (prompts >= std::int64_t{1} << 24)
-    throw UserError("prompts: {} are more than the {} that random numbers can be addressed for", prompts, 1 << 24);
+    throw UserError("prompts: {} are more than the {} that random numbers can be addressed for", prompts,
+                    1 << 24);
 }
 
 std::vector<std::size_t> PromptOrder::step(std::int64_t step) {
@@ -46,7 +47,8 @@ void PromptOrder::shuffle(std::int64_t pass) {
   std::iota(order_.begin(), order_.end(), std::size_t{0});
   if (!shuffled_) return;
   for (std::size_t i = order_.size() - 1; i > 0; --i) {
-    const StateAddress at{.step = static_cast<std::uint32_t>(pass), .position = static_cast<std::uint32_t>(i)};
+    const StateAddress at{.step = static_cast<std::uint32_t>(pass),
+                          .position = static_cast<std::uint32_t>(i)};
     const PhiloxBlock words = addressed_words(seed_, Purpose::kPromptOrder, at, 0);
     // 32 bits scaled to [0, i]: the bias is below (i + 1) / 2^32.
     const auto j = static_cast<std::size_t>(std::uint64_t{words[0]} * (i + 1) >> 32);

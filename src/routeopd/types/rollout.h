@@ -28,9 +28,9 @@ struct Rollout {
   std::vector<std::vector<std::int32_t>> prompt_ids_P;
   std::vector<Response> responses_B;
 
-  std::vector<std::int32_t> id_N;        // the token taken
-  std::vector<float> logprob_N;          // its log-probability under the student at temperature 1
-  std::vector<StateAddress> address_N;   // of the state's random numbers
+  std::vector<std::int32_t> id_N;       // the token taken
+  std::vector<float> logprob_N;         // its log-probability under the student at temperature 1
+  std::vector<StateAddress> address_N;  // of the state's random numbers
 
   // The behaviour distribution at temperature 1: the top k, descending, and the log-partition over the real ids.
   // Empty unless capture was asked for. The hidden states give its values at ids that are known later.

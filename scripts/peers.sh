@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Live comparisons with Hugging Face's libraries, in an environment of their own.
+#   scripts/peers.sh PROGRAM
+#   PEERS_PYTHON=/path/to/python   use that interpreter's transformers; no .venv-peers is made
+set -euo pipefail
+cd "$(dirname "$0")/.."
+program=$1
+
+if [ -z "${PEERS_PYTHON:-}" ]; then
+  PEERS_PYTHON=.venv-peers/bin/python
+  if [ ! -e .venv-peers/ready ]; then
+    echo "peers: making .venv-peers with transformers"
+    python3 -m venv .venv-peers
+    .venv-peers/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0
+    .venv-peers/bin/python -m pip install -q --disable-pip-version-check transformers==5.22.2 tokenizers safetensors
+    touch .venv-peers/ready
+  fi
+fi
+export HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+template=$'Problem: {problem}\nSolution:'
+
+# Updates of a vanishing learning rate leave the weights as they were: what we save must load as what we loaded.
+"$program" train recipes/lab.toml --quiet --out "$work/still" --set train.steps=1 --set optimizer.lr=1e-30 \
+  --set optimizer.weight_decay=0
+"$PEERS_PYTHON" tests/peers/load_saved.py lab/base "$work/still/checkpoints/step_1"
+
+# A trained checkpoint: what we compute with it must be what transformers computes.
+"$program" train recipes/lab.toml --quiet --out "$work/trained" --set train.steps=3 --set optimizer.lr=1e-3
+head -n 16 lab/heldout.jsonl > "$work/problems.jsonl"
+for model in lab/teacher "$work/trained/checkpoints/step_3"; do
+  "$program" generate --quiet --model "$model" --in "$work/problems.jsonl" --out "$work/responses.jsonl" \
+    --template "$template" --n 4 --max-new 80 --k 16
+  "$PEERS_PYTHON" tests/peers/logprobs.py "$model" "$work/responses.jsonl"
+done

@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""train, generate, eval, compare and lab as a user meets them, on the laboratory pair.
+
+    train_test.py PROGRAM SOURCE_DIRECTORY
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM, SOURCE = sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
+LAB, RECIPE = SOURCE / "lab", SOURCE / "recipes" / "lab.toml"
+TEMPLATE = "Problem: {problem}\nSolution:"
+SMALL = ["--set", "train.steps=2", "--set", "rollout.prompts_per_step=4", "--set", "rollout.n=2"]
+
+
+def run(*arguments, stdin="", timeout=300):
+    return subprocess.run([PROGRAM, *map(str, arguments)], input=stdin, text=True, capture_output=True, timeout=timeout,
+                          cwd=SOURCE)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+        self.path = pathlib.Path(self.directory.name)
+
+    def succeeds(self, *arguments, **more):
+        answer = run(*arguments, **more)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return answer
+
+    def refuses(self, sentence, *arguments, code=1):
+        answer = run(*arguments)
+        self.assertEqual(answer.returncode, code, answer.stderr)
+        self.assertEqual(answer.stderr.count("\n"), 1, answer.stderr)
+        self.assertIn(sentence, answer.stderr)
+
+
+class Help(Case):
+    def test_every_command_has_help_with_an_example(self):
+        for command in (["train"], ["generate"], ["eval"], ["compare"], ["lab"], ["lab", "make"], ["lab", "main"]):
+            text = self.succeeds(*command, "--help").stdout
+            self.assertIn("Example", text)
+            self.assertIn("routeopd " + " ".join(command), text)
+
+
+class Train(Case):
+    def train(self, name, *more):
+        return self.succeeds("train", RECIPE, "--out", self.path / name, *SMALL, *more)
+
+    def test_a_run_leaves_its_files_and_a_checkpoint_that_runs(self):
+        answer = self.train("run", "--set", "train.rollouts=true", "--json")
+        result = json.loads(answer.stdout)
+        checkpoint = pathlib.Path(result["checkpoint"])
+        for name in ("recipe.toml", "metrics.jsonl", "rollouts.jsonl", "log.txt"):
+            self.assertTrue((self.path / "run" / name).is_file(), name)
+        metrics = [json.loads(line) for line in open(self.path / "run" / "metrics.jsonl")]
+        self.assertEqual([m["step"] for m in metrics], [1, 2])
+        for name in ("config.json", "tokenizer.json"):
+            self.assertEqual((checkpoint / name).read_bytes(), (LAB / "base" / name).read_bytes())
+        shown = self.succeeds("generate", "--model", checkpoint, "--in", "-", "--show", "--template", TEMPLATE, "--max-new",
+                              80, stdin=json.dumps({"problem": "Mia has 3 eggs. Then Mia buys 2 and loses 1. "
+                                                               "How many eggs are left?"}))
+        self.assertIn("Solution:", shown.stdout)
+        # The resolved recipe is a recipe, and gives the same run.
+        self.succeeds("train", self.path / "run" / "recipe.toml", "--out", self.path / "again")
+        same = "checkpoints/step_2/model.safetensors"
+        self.assertEqual((self.path / "run" / same).read_bytes(), (self.path / "again" / same).read_bytes())
+
+    def test_refusals_overwrite_nothing(self):
+        self.train("run")
+        before = (self.path / "run" / "metrics.jsonl").read_bytes()
+        self.refuses("exists already", "train", RECIPE, "--out", self.path / "run")
+        self.assertEqual((self.path / "run" / "metrics.jsonl").read_bytes(), before)
+        fresh = ("--out", self.path / "fresh")
+        for sentence, setting in (("did you mean temperature", "rollout.temprature=1"),
+                                  ("did you mean [optimizer]", "optimiser.lr=1"),
+                                  ("did you mean routeopd", "objective.arm=routeop"),
+                                  ("expected a whole number from 1", "rollout.n=0"),
+                                  ("the same weights", "teacher.path=lab/base"),
+                                  ("config.json", "teacher.path=lab/none"),
+                                  ("cannot be read", "data.prompts=lab/none.jsonl"),
+                                  ("old_scores", "rollout.top_p=0.9"),
+                                  ("expected raw, or a text with {problem}", "data.template=hello"),
+                                  ("has no response", "objective.arm=sft")):
+            self.refuses(sentence, "train", RECIPE, *fresh, "--set", setting)
+            self.assertFalse((self.path / "fresh").exists(), setting)
+        self.refuses("expected section.key=value", "train", RECIPE, *fresh, "--set", "steps")
+        self.refuses("recipe", "train", code=2)
+
+    def test_broken_checkpoints_are_named(self):
+        broken = self.path / "broken"
+        shutil.copytree(LAB / "teacher", broken)
+        weights = broken / "model.safetensors"
+        whole = weights.read_bytes()
+        for bytes_left in (0, 4, 100, len(whole) // 2, len(whole) - 1):
+            weights.write_bytes(whole[:bytes_left])
+            self.refuses("model.safetensors", "train", RECIPE, "--out", self.path / "fresh", "--set",
+                         f"teacher.path={broken}")
+        weights.write_bytes(whole)
+        config = json.loads((broken / "config.json").read_text())
+        config["num_hidden_layers"] = 4
+        (broken / "config.json").write_text(json.dumps(config))
+        self.refuses("model.layers.3.input_layernorm.weight is missing", "train", RECIPE, "--out", self.path / "fresh",
+                     "--set", f"teacher.path={broken}")
+        tokenizer = json.loads((LAB / "teacher" / "tokenizer.json").read_text())
+        words = tokenizer["model"]["vocab"]
+        words["Ġeggs"], words["Ġcakes"] = words["Ġcakes"], words["Ġeggs"]
+        shutil.copy(LAB / "teacher" / "config.json", broken / "config.json")
+        (broken / "tokenizer.json").write_text(json.dumps(tokenizer))
+        self.refuses("tokenizer", "train", RECIPE, "--out", self.path / "fresh", "--set", f"teacher.path={broken}")
+        self.assertFalse((self.path / "fresh").exists())
+
+    def interrupted(self, sign):
+        process = subprocess.Popen([PROGRAM, "train", RECIPE, "--out", self.path / "run", *SMALL, "--set",
+                                    "train.steps=100000", "--set", "checkpoint.every=2"], stderr=subprocess.DEVNULL,
+                                   cwd=SOURCE)
+        metrics = self.path / "run" / "metrics.jsonl"
+        for _ in range(600):
+            if metrics.exists() and metrics.read_bytes().count(b"\n") >= 5:
+                break
+            time.sleep(0.1)
+        process.send_signal(sign)
+        return process.wait(60), metrics.read_bytes().count(b"\n")
+
+    def test_ctrl_c_saves_the_last_step(self):
+        code, steps = self.interrupted(signal.SIGINT)
+        self.assertEqual(code, 130)
+        self.assertTrue((self.path / "run" / "checkpoints" / f"step_{steps}" / "model.safetensors").is_file())
+
+    def test_kill_leaves_whole_checkpoints_alone(self):
+        self.interrupted(signal.SIGKILL)
+        whole = [d for d in (self.path / "run" / "checkpoints").iterdir() if not d.name.endswith(".partial")]
+        self.assertTrue(whole)
+        for directory in whole:
+            self.succeeds("generate", "--model", directory, "--out", self.path / "out.jsonl", "--quiet", "--max-new", 4,
+                          stdin='{"prompt":"Problem:"}')
+
+
+class Generate(Case):
+    def test_files_streams_and_seeds(self):
+        out = self.path / "out.jsonl"
+        arguments = ("generate", "--model", LAB / "teacher", "--template", TEMPLATE, "--n", 2, "--max-new", 80, "--k", 3,
+                     "--quiet")
+        problems = "".join(open(LAB / "heldout.jsonl").readlines()[:3])
+        self.succeeds(*arguments, "--out", out, stdin=problems)
+        streamed = self.succeeds(*arguments, stdin=problems)
+        self.assertEqual(out.read_text(), streamed.stdout)
+        rows = [json.loads(line) for line in streamed.stdout.splitlines()]
+        self.assertEqual([(r["id"], r["sample"]) for r in rows],
+                         [(f"heldout-{i}", s) for i in range(3) for s in range(2)])
+        for row in rows:
+            self.assertEqual(len(row["ids"]), len(row["logprobs"]))
+            self.assertEqual(row["finish"], "stop")
+            self.assertEqual(len(row["top"]["ids"][0]), 3)
+            self.assertTrue(all(p <= 0 for p in row["logprobs"]))
+        other = self.succeeds(*arguments, "--seed", 1, stdin=problems)
+        self.assertNotEqual(other.stdout, streamed.stdout)
+
+    def test_ids_need_no_tokenizer(self):
+        bare = self.path / "bare"
+        bare.mkdir()
+        for name in ("config.json", "model.safetensors"):
+            shutil.copy(LAB / "teacher" / name, bare / name)
+        answer = self.succeeds("generate", "--model", bare, "--max-new", 3, "--quiet", stdin='{"prompt_ids":[256, 257]}')
+        self.assertNotIn("text", json.loads(answer.stdout))
+        bad = run("generate", "--model", bare, stdin='{"prompt":"Hello"}')
+        self.assertEqual(bad.returncode, 1)
+        self.assertIn("tokenizer", bad.stderr)
+
+    def test_bad_prompts_name_their_line(self):
+        for line, sentence in (('{"problem":3}', "expected text"), ('{"id":"a"}', "expected problem, prompt or prompt_ids"),
+                               ('{"prompt_ids":[99999]}', "outside the vocabulary"), ('{"prompt":""}', "no tokens"),
+                               ('{"messages":[]}', "chat templates are not supported yet"), ("[]", "object")):
+            answer = run("generate", "--model", LAB / "teacher", "--quiet", stdin=line + "\n")
+            self.assertEqual(answer.returncode, 1, line)
+            self.assertIn(sentence, answer.stderr)
+            self.assertEqual(answer.stderr.count("\n"), 1)
+
+
+class Eval(Case):
+    def test_two_models_compared(self):
+        suite = self.path / "some.jsonl"
+        suite.write_text("".join(open(LAB / "heldout.jsonl").readlines()[:20]))
+        for model in ("base", "teacher"):
+            self.succeeds("eval", "--model", LAB / model, "--suite", f"lab={suite}", "--out", self.path / model,
+                          "--template", TEMPLATE, "--n", 4, "--max-new", 80, "--quiet")
+        summary = json.loads((self.path / "teacher" / "summary.json").read_text())
+        self.assertGreater(summary["suites"]["lab"]["avg"], 0.9)
+        self.assertEqual(len((self.path / "teacher" / "responses.jsonl").read_text().splitlines()), 80)
+        answer = json.loads(self.succeeds("compare", self.path / "base", self.path / "teacher", "--json").stdout)
+        self.assertGreater(answer["contrast"]["low"], 0)
+        averages = [json.loads((self.path / m / "summary.json").read_text())["suites"]["lab"]["avg"]
+                    for m in ("base", "teacher")]
+        self.assertAlmostEqual(answer["contrast"]["mean"], averages[1] - averages[0])
+        self.refuses("exists already", "eval", "--model", LAB / "base", "--suite", suite, "--out", self.path / "base",
+                     "--template", TEMPLATE, "--max-new", 80)
+        self.succeeds("eval", "--model", LAB / "base", "--suite", f"lab={suite}", "--out", self.path / "other",
+                      "--template", TEMPLATE, "--n", 4, "--max-new", 80, "--temperature", 0.9, "--quiet")
+        self.refuses("decoding.temperature", "compare", self.path / "base", self.path / "other")
+
+
+class Lab(Case):
+    def test_made_twice_with_the_same_bytes(self):
+        arguments = ("--teacher-steps", 3, "--mild-steps", 2, "--base-steps", 2, "--quiet")
+        for name in ("a", "b"):
+            self.succeeds("lab", "make", "--out", self.path / name, *arguments)
+        files = sorted(p.relative_to(self.path / "a") for p in (self.path / "a").rglob("*") if p.is_file())
+        self.assertIn(pathlib.Path("base/model.safetensors"), files)
+        for name in files:
+            self.assertEqual((self.path / "a" / name).read_bytes(), (self.path / "b" / name).read_bytes(), name)
+        self.assertEqual(sorted(p.name for p in (self.path / "a").iterdir()),
+                         ["base", "heldout.jsonl", "teacher", "train.jsonl"])
+        # What is committed differs in its weights alone: problems and tokenizer are the program's.
+        for name in ("train.jsonl", "heldout.jsonl", "base/tokenizer.json", "teacher/config.json"):
+            self.assertEqual((self.path / "a" / name).read_bytes(), (LAB / name).read_bytes(), name)
+        self.refuses("exists already", "lab", "make", "--out", self.path / "a", *arguments)
+
+    def test_main_runs_arms_and_says_what_they_show(self):
+        answer = self.succeeds("lab", "main", "--lab", LAB, "--out", self.path / "study", "--arms",
+                               "sampled_rkl,union_rkl", "--steps", 2, "--problems", 20, "--samples", 2, "--every", 1,
+                               "--quiet")
+        self.assertIn("union_rkl", answer.stdout)
+        self.assertIn("Against sampled_rkl", answer.stdout)
+        study = json.loads((self.path / "study" / "study.json").read_text())
+        self.assertEqual([r["arm"] for r in study["runs"]], ["sampled_rkl", "union_rkl"])
+        self.assertEqual([p["step"] for p in study["runs"][0]["path"]], [0, 1, 2])
+        self.assertLess(study["base"], 0.6)
+        self.assertGreater(study["teacher"], 0.9)
+        for arm in study["arms"]:
+            self.assertGreater(arm["mass_before"], 0.05)
+            self.assertNotEqual(arm["mass_before"], arm["mass_after"])
+
+
+if __name__ == "__main__":
+    unittest.main()
