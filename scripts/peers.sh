@@ -16,7 +16,7 @@ if [ -z "${PEERS_PYTHON:-}" ]; then
     touch .venv-peers/ready
   fi
 fi
-export HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error
+export HF_HUB_OFFLINE=1 HF_HUB_DISABLE_PROGRESS_BARS=1 TQDM_DISABLE=1 TRANSFORMERS_VERBOSITY=error
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

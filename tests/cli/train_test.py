@@ -107,6 +107,7 @@ class Train(Case):
         weights.write_bytes(whole)
         config = json.loads((broken / "config.json").read_text())
         config["num_hidden_layers"] = 4
+        config.pop("layer_types", None)
         (broken / "config.json").write_text(json.dumps(config))
         self.refuses("model.layers.3.input_layernorm.weight is missing", "train", RECIPE, "--out", self.path / "fresh",
                      "--set", f"teacher.path={broken}")
