@@ -63,24 +63,27 @@ void run_eval(const EvalArguments& arguments) {
   std::vector<eval::Suite> suites;
   for (const std::string& word : arguments.suites) {
     const auto [name, path] = suite_argument(word);
+    if (name.empty() || path.empty()) throw UserError("--suite {}: expected NAME=FILE", word);
     for (const eval::Suite& other : suites) {
       if (other.name == name)
         throw UserError("--suite: {} is named twice; give NAME=FILE with different names", name);
     }
     suites.push_back(eval::read_suite(name, path, arguments.protocol, tokenizer));
   }
-  make_result_directory(arguments.out);
   const model::Model model = model::load_model(arguments.model);
+  eval::Protocol protocol = arguments.protocol;
+  for (const eval::Suite& suite : suites)
+    protocol.max_new_tokens = engine::longest_response(model, suite.prompts, protocol.max_new_tokens, 16384);
+  make_result_directory(arguments.out);
   engine::LocalEngine engine(model, tokenizer.real_ids());
   std::vector<std::vector<grade::EvalResponse>> responses;
   for (const eval::Suite& suite : suites) {
-    Progress progress("eval " + suite.name, std::ssize(suite.prompts) * arguments.protocol.n,
-                      arguments.output.quiet);
+    Progress progress("eval " + suite.name, std::ssize(suite.prompts) * protocol.n, arguments.output.quiet);
     responses.push_back(
-        eval::evaluate(engine, suite, arguments.protocol, tokenizer,
+        eval::evaluate(engine, suite, protocol, tokenizer,
                        [&](std::int64_t done, std::int64_t) { progress.update(done, "responses"); }));
   }
-  const Json summary = eval::summary_of(model_json(arguments.model), arguments.protocol, suites, responses);
+  const Json summary = eval::summary_of(model_json(arguments.model), protocol, suites, responses);
   eval::write_eval_files(arguments.out, summary, responses);
   if (arguments.output.json) {
     std::cout << summary.dump() << '\n';
@@ -94,6 +97,7 @@ void run_eval(const EvalArguments& arguments) {
 void add_eval(CLI::App& app) {
   const auto arguments = std::make_shared<EvalArguments>();
   eval::Protocol& protocol = arguments->protocol;
+  protocol.max_new_tokens = 0;
   app.add_option("--model", arguments->model, "Hugging Face model directory")->required();
   app.add_option("--suite", arguments->suites, "NAME=FILE: problems with answers, JSONL; may be repeated")
       ->required()
@@ -104,14 +108,15 @@ void add_eval(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--n", protocol.n, "Samples a problem")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option("--temperature", protocol.temperature, "0 is greedy")
-      ->check(CLI::Range(0.0, 100.0))
+      ->check(between(0, 100))
       ->capture_default_str();
   app.add_option("--top-p", protocol.top_p, "Share of the most likely ids that is sampled from")
-      ->check(CLI::Range(1e-6, 1.0))
+      ->check(between(1e-6, 1))
       ->capture_default_str();
-  app.add_option("--max-new", protocol.max_new_tokens, "Longest response, in tokens")
-      ->check(CLI::Range(1, 1 << 24))
-      ->capture_default_str();
+  app.add_option("--max-new", protocol.max_new_tokens,
+                 "Longest response, in tokens; 0: 16384, or what the model's positions leave")
+      ->check(CLI::Range(0, 1 << 24))
+      ->default_str("0");
   app.add_option("--seed", protocol.seed, "Seed of the addressed random numbers")->capture_default_str();
   add_output_flags(app, arguments->output);
   app.footer(

@@ -20,7 +20,7 @@ struct GenerateArguments {
   std::string prompt_template = "raw";
   std::int32_t n = 1, top_k = 0, k = 0;
   double temperature = 1, top_p = 1;
-  std::int64_t max_new = 256;
+  std::int64_t max_new = 0;
   std::uint64_t seed = 42;
   bool show = false;
   OutputFlags output;
@@ -52,6 +52,9 @@ Json line_of(const Rollout& rollout, const Response& response, const Prompt& pro
 }
 
 void run_generate(const GenerateArguments& arguments) {
+  std::error_code ignored;
+  if (arguments.in != "-" && std::filesystem::equivalent(arguments.in, arguments.out, ignored))
+    throw UserError("--out: {} is what is read; choose another name", arguments.out);
   const model::Model model = model::load_model(arguments.model);
   std::optional<text::Tokenizer> tokenizer;
   if (std::filesystem::exists(std::filesystem::path(arguments.model) / "tokenizer.json"))
@@ -61,10 +64,11 @@ void run_generate(const GenerateArguments& arguments) {
       text::read_prompts(arguments.in, text::PromptTemplate(arguments.prompt_template), words);
   engine::LocalEngine engine(
       model, words != nullptr ? words->real_ids() : static_cast<std::int32_t>(model.config.vocab_size));
-  const engine::Sampling sampling{.n = arguments.n,
-                                  .decoding = {arguments.temperature, arguments.top_p, arguments.top_k},
-                                  .max_new_tokens = arguments.max_new,
-                                  .seed = arguments.seed};
+  const engine::Sampling sampling{
+      .n = arguments.n,
+      .decoding = {arguments.temperature, arguments.top_p, arguments.top_k},
+      .max_new_tokens = engine::longest_response(model, prompts, arguments.max_new, 256),
+      .seed = arguments.seed};
   std::optional<AtomicFile> file;
   if (arguments.out != "-") file.emplace(arguments.out);
   Rollout rollout;
@@ -100,16 +104,17 @@ void add_generate(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--n", arguments->n, "Responses a prompt")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option("--temperature", arguments->temperature, "0 is greedy")
-      ->check(CLI::Range(0.0, 100.0))
+      ->check(between(0, 100))
       ->capture_default_str();
   app.add_option("--top-p", arguments->top_p, "Share of the most likely ids that is sampled from")
-      ->check(CLI::Range(1e-6, 1.0))
+      ->check(between(1e-6, 1))
       ->capture_default_str();
   app.add_option("--top-k", arguments->top_k, "Most likely ids that are sampled from; 0: all")
       ->check(CLI::Range(0, 1 << 24))
       ->capture_default_str();
-  app.add_option("--max-new", arguments->max_new, "Longest response, in tokens")
-      ->check(CLI::Range(1, 1 << 24))
+  app.add_option("--max-new", arguments->max_new,
+                 "Longest response, in tokens; 0: 256, or what the model's positions leave")
+      ->check(CLI::Range(0, 1 << 24))
       ->capture_default_str();
   app.add_option("--seed", arguments->seed, "Seed of the addressed random numbers")->capture_default_str();
   app.add_option("--k", arguments->k, "Keep the k most likely ids of every token, at temperature 1")

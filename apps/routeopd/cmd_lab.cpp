@@ -123,7 +123,7 @@ void add_main(CLI::App& app) {
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   app.add_option("--lr", options.lr, "Learning rate of every arm")
-      ->check(CLI::Range(1e-12, 1.0))
+      ->check(between(1e-12, 1))
       ->capture_default_str();
   app.add_option("--k", options.k, "Support: top-k of each model")
       ->check(CLI::Range(1, 1 << 20))

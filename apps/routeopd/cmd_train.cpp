@@ -1,11 +1,15 @@
 // routeopd train: a distillation run from a recipe.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "command.h"
 #include "progress.h"
+#include "routeopd/base/atomic_directory.h"
+#include "routeopd/engine/local_engine.h"
+#include "routeopd/eval/evaluate.h"
 #include "routeopd/text/tokenizer.h"
 #include "routeopd/train/train.h"
 
@@ -28,6 +32,48 @@ std::string step_note(const Json& metrics) {
   return note + fmt::format(", {:.0f} tokens/s", number("tokens") / metrics["time"]["total"].get<double>());
 }
 
+// The recipe's suites on the student as it is now, under RUN/eval/step_N.
+class Evaluator {
+ public:
+  Evaluator(const train::Recipe& recipe, const text::Tokenizer& tokenizer, const model::Model& student)
+      : recipe_(recipe), tokenizer_(tokenizer), student_(student) {
+    if (recipe.eval.every == 0) return;
+    protocol_.n = recipe.eval.n;
+    protocol_.temperature = recipe.eval.temperature;
+    protocol_.top_p = recipe.eval.top_p;
+    protocol_.max_new_tokens = recipe.eval.max_new_tokens;
+    protocol_.prompt_template = recipe.data.prompt_template;
+    for (const auto& [name, path] : recipe.eval.suites)
+      suites_.push_back(eval::read_suite(name, path, protocol_, tokenizer));
+  }
+
+  void after(std::int64_t step) {
+    if (recipe_.eval.every == 0 || (step % recipe_.eval.every != 0 && step != recipe_.train.steps)) return;
+    engine::LocalEngine engine(student_, tokenizer_.real_ids());
+    std::vector<std::vector<grade::EvalResponse>> responses;
+    for (const eval::Suite& suite : suites_)
+      responses.push_back(eval::evaluate(engine, suite, protocol_, tokenizer_));
+    const std::filesystem::path directory =
+        std::filesystem::path(recipe_.out) / "eval" / fmt::format("step_{}", step);
+    make_result_directory(directory);
+    const Json summary =
+        eval::summary_of({{"path", recipe_.out}, {"step", step}}, protocol_, suites_, responses);
+    eval::write_eval_files(directory, summary, responses);
+    note_ =
+        fmt::format(", Avg@{} {:.1f} % at step {}", protocol_.n, 100 * summary["avg"].get<double>(), step);
+  }
+
+  const std::string& note() const { return note_; }
+
+ private:
+  const train::Recipe& recipe_;
+  const text::Tokenizer& tokenizer_;
+  const model::Model& student_;
+  eval::Protocol protocol_;
+  std::vector<eval::Suite> suites_;
+  std::string note_;
+};
+
 void run_train(const TrainArguments& arguments) {
   train::Recipe recipe = train::read_recipe(arguments.recipe, arguments.settings);
   if (!arguments.out.empty()) recipe.out = arguments.out;
@@ -38,12 +84,14 @@ void run_train(const TrainArguments& arguments) {
   }
   const text::Tokenizer tokenizer(recipe.student.path);
   train::Inputs inputs = train::load_inputs(recipe, tokenizer);
+  Evaluator evaluator(recipe, tokenizer, inputs.student);
   Json last;
   {
     Progress progress("train", recipe.train.steps, arguments.output.quiet);
     train::train(recipe, inputs, [&](std::int64_t step, const Json& metrics) {
       last = metrics;
-      progress.update(step, step_note(metrics));
+      evaluator.after(step);
+      progress.update(step, step_note(metrics) + evaluator.note());
     });
   }
   const std::string checkpoint = fmt::format("{}/checkpoints/step_{}", recipe.out, recipe.train.steps);
@@ -69,7 +117,8 @@ void add_train(CLI::App& app) {
   app.footer(
       "Writes recipe.toml, metrics.jsonl, log.txt and checkpoints/step_N (Hugging Face directories) to the "
       "run directory.\n"
-      "Ctrl-C saves the last whole step first.\n\n"
+      "With [eval] every = N also eval/step_N, which `routeopd compare` reads. Ctrl-C saves the last whole "
+      "step first.\n\n"
       "Example:\n"
       "  routeopd train recipes/lab.toml --out runs/first --set objective.arm=union_rkl --set "
       "train.steps=20");

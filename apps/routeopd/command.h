@@ -22,6 +22,17 @@ inline void add_output_flags(CLI::App& app, OutputFlags& flags) {
   app.add_flag("--json", flags.json, "Print the result as one JSON object on standard output");
 }
 
+// Like CLI::Range, but refuses NaN.
+inline CLI::Validator between(double low, double high) {
+  return {[low, high](const std::string& word) {
+            double value = 0;
+            const bool read = CLI::detail::lexical_cast(word, value);
+            if (read && value >= low && value <= high) return std::string();
+            return fmt::format("expected a number from {} to {}, got {}", low, high, word);
+          },
+          "", "BETWEEN"};
+}
+
 // Declares an option for every field of a table; what the user says is collected in `said` as a JSON object.
 template <class Struct>
 void add_fields(CLI::App& app, const Fields<Struct>& fields, Json& said) {

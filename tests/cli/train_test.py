@@ -3,6 +3,7 @@
 
     train_test.py PROGRAM SOURCE_DIRECTORY
 """
+import hashlib
 import json
 import os
 import pathlib
@@ -74,6 +75,12 @@ class Train(Case):
         same = "checkpoints/step_2/model.safetensors"
         self.assertEqual((self.path / "run" / same).read_bytes(), (self.path / "again" / same).read_bytes())
 
+    def test_evaluations_on_the_way_can_be_compared(self):
+        self.train("run", "--set", "eval.every=1", "--set", "eval.n=1")
+        steps = [self.path / "run" / "eval" / f"step_{n}" for n in (1, 2)]
+        answer = json.loads(self.succeeds("compare", *steps, "--json").stdout)
+        self.assertEqual(answer["suites"]["heldout"]["n"], 200)
+
     def test_refusals_overwrite_nothing(self):
         self.train("run")
         before = (self.path / "run" / "metrics.jsonl").read_bytes()
@@ -93,6 +100,12 @@ class Train(Case):
             self.refuses(sentence, "train", RECIPE, *fresh, "--set", setting)
             self.assertFalse((self.path / "fresh").exists(), setting)
         self.refuses("expected section.key=value", "train", RECIPE, *fresh, "--set", "steps")
+        self.refuses("is a section", "train", RECIPE, *fresh, "--set", "train=5", "--set", "train.steps=3")
+        self.refuses("seed", "train", RECIPE, *fresh, "--set", f"seed={2**53 + 1}")
+        self.refuses("nest of lists", "train", RECIPE, *fresh, "--set", "optimizer.betas=" + "[" * 50000)
+        self.refuses("nothing to train on", "train", RECIPE, *fresh, *SMALL, "--set", "objective.arm=random_background",
+                     "--set", "objective.k=100000")
+        self.assertFalse((self.path / "fresh").exists())
         self.refuses("recipe", "train", code=2)
 
     def test_broken_checkpoints_are_named(self):
@@ -138,7 +151,7 @@ class Train(Case):
 
     def test_kill_leaves_whole_checkpoints_alone(self):
         self.interrupted(signal.SIGKILL)
-        whole = [d for d in (self.path / "run" / "checkpoints").iterdir() if not d.name.endswith(".partial")]
+        whole = [d for d in (self.path / "run" / "checkpoints").iterdir() if ".partial" not in d.name]
         self.assertTrue(whole)
         for directory in whole:
             self.succeeds("generate", "--model", directory, "--out", self.path / "out.jsonl", "--quiet", "--max-new", 4,
@@ -162,6 +175,9 @@ class Generate(Case):
             self.assertEqual(row["finish"], "stop")
             self.assertEqual(len(row["top"]["ids"][0]), 3)
             self.assertTrue(all(p <= 0 for p in row["logprobs"]))
+        answer = run(*arguments, "--in", out, "--out", out)
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("is what is read", answer.stderr)
         other = self.succeeds(*arguments, "--seed", 1, stdin=problems)
         self.assertNotEqual(other.stdout, streamed.stdout)
 
@@ -179,7 +195,8 @@ class Generate(Case):
     def test_bad_prompts_name_their_line(self):
         for line, sentence in (('{"problem":3}', "expected text"), ('{"id":"a"}', "expected problem, prompt or prompt_ids"),
                                ('{"prompt_ids":[99999]}', "outside the vocabulary"), ('{"prompt":""}', "no tokens"),
-                               ('{"messages":[]}', "chat templates are not supported yet"), ("[]", "object")):
+                               ('{"messages":[]}', "chat templates are not supported yet"), ("[]", "object"),
+                               ('{"id":' + "[" * 100000 + "]" * 100000 + "}", "nested levels")):
             answer = run("generate", "--model", LAB / "teacher", "--quiet", stdin=line + "\n")
             self.assertEqual(answer.returncode, 1, line)
             self.assertIn(sentence, answer.stderr)
@@ -195,6 +212,8 @@ class Eval(Case):
                           "--template", TEMPLATE, "--n", 4, "--max-new", 80, "--quiet")
         summary = json.loads((self.path / "teacher" / "summary.json").read_text())
         self.assertGreater(summary["suites"]["lab"]["avg"], 0.9)
+        self.assertEqual(summary["suites"]["lab"]["clip_rate"], 0)
+        self.assertEqual(summary["suites"]["lab"]["sha256"], hashlib.sha256(suite.read_bytes()).hexdigest())
         self.assertEqual(len((self.path / "teacher" / "responses.jsonl").read_text().splitlines()), 80)
         answer = json.loads(self.succeeds("compare", self.path / "base", self.path / "teacher", "--json").stdout)
         self.assertGreater(answer["contrast"]["low"], 0)
@@ -230,6 +249,9 @@ class Lab(Case):
                                "--quiet")
         self.assertIn("union_rkl", answer.stdout)
         self.assertIn("Against sampled_rkl", answer.stdout)
+        self.succeeds("compare", *(self.path / "study" / f"{arm}-seed42" / "eval" for arm in ("sampled_rkl", "union_rkl")))
+        self.refuses("did you mean routeopd", "lab", "main", "--out", self.path / "typo", "--arms", "sampled_rkl,routeodp")
+        self.assertFalse((self.path / "typo").exists())
         study = json.loads((self.path / "study" / "study.json").read_text())
         self.assertEqual([r["arm"] for r in study["runs"]], ["sampled_rkl", "union_rkl"])
         self.assertEqual([p["step"] for p in study["runs"][0]["path"]], [0, 1, 2])

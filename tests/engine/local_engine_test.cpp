@@ -89,7 +89,10 @@ TEST(Generate, LayoutChangesNothing) {
   const std::vector<Prompt> prompts = some_prompts();
   const Rollout whole = pair.write.generate(prompts, sampling(), {});
   LocalEngine narrow(pair.student, kRealIds, {.sequences = 3, .score_tokens = 10});
-  EXPECT_EQ(narrow.generate(prompts, sampling(), {}).id_N, whole.id_N) << "in waves of one prompt";
+  const Rollout waves = narrow.generate(prompts, sampling(), {});
+  EXPECT_EQ(waves.id_N, whole.id_N) << "in waves of one prompt";
+  for (std::size_t b = 0; b < waves.responses_B.size(); ++b)
+    EXPECT_EQ(waves.responses_B[b].prompt, whole.responses_B[b].prompt);
   std::vector<Prompt> reversed(prompts.rbegin(), prompts.rend());
   const Rollout back = pair.write.generate(reversed, sampling(), {});
   const Response& last = back.responses_B[12];  // the first prompt's first response
@@ -98,6 +101,23 @@ TEST(Generate, LayoutChangesNothing) {
   for (std::int64_t j = 0; j < first.length; ++j)
     EXPECT_EQ(back.id_N[static_cast<std::size_t>(last.first_state + j)],
               whole.id_N[static_cast<std::size_t>(j)]);
+}
+
+TEST(Generate, AnyEndOfSequenceEnds) {
+  Pair pair;
+  pair.student.config.eos_token_ids = {1, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50};
+  LocalEngine engine(pair.student, kRealIds);
+  const Rollout rollout = engine.generate(some_prompts(), sampling(), {});
+  std::int64_t by_another = 0;
+  for (const Response& response : rollout.responses_B) {
+    for (std::int64_t j = 0; j < response.length; ++j) {
+      const std::int32_t id = rollout.id_N[static_cast<std::size_t>(response.first_state + j)];
+      const bool ends = id == 1 || (id >= 40 && id <= 50);
+      EXPECT_EQ(ends, response.finish == Finish::kStop && j + 1 == response.length);
+      by_another += ends && id != 1 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(by_another, 0);
 }
 
 TEST(Generate, SeedsAndStepsMatterAndGreedyIgnoresThem) {
@@ -168,8 +188,12 @@ TEST(ScoreRollout, CrossGathersAreTheOtherModelsLogits) {
 TEST(ScoreRollout, PortionsDoNotMatter) {
   Pair pair;
   const Rollout rollout = pair.write.generate(some_prompts(), sampling(), {});
-  LocalEngine narrow(pair.teacher, kRealIds, {.sequences = 512, .score_tokens = 10});
-  const StateValues a = pair.read.score(rollout, {.k = 4}), b = narrow.score(rollout, {.k = 4});
+  LocalEngine narrow(pair.teacher, kRealIds, {.sequences = 512, .score_tokens = 40});
+  std::vector<std::int32_t> wanted;  // other ids at every state
+  for (std::int32_t n = 0; n < rollout.states(); ++n) wanted.push_back((31 * n) % kRealIds);
+  const ScoreRequest request{.k = 4, .gather_ids_NG = wanted, .gather_columns = 1};
+  const StateValues a = pair.read.score(rollout, request), b = narrow.score(rollout, request);
+  expect_near(a.gathered_NG, b.gathered_NG, "gathered logit");
   expect_near(a.logsumexp_N, b.logsumexp_N, "log-partition");
   EXPECT_EQ(a.top_ids_NK, b.top_ids_NK);
 }

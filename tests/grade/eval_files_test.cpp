@@ -92,7 +92,7 @@ TEST(EvalFiles, ASummaryThatCannotBeHeldToIsRefused) {
   EXPECT_THAT(error(), AllOf(HasSubstr("summary.json: cannot be read"), HasSubstr("eval directory?")));
   for (const char* text : {"", "[]", "{\"a\":", "nonsense"}) {
     directory.write_text("summary.json", text);
-    EXPECT_THAT(error(), HasSubstr("summary.json: expected one JSON object")) << text;
+    EXPECT_THAT(error(), AllOf(HasSubstr("summary.json: expected"), HasSubstr("JSON"))) << text;
   }
   for (const char* field : {"decoding", "seed", "template", "extractor", "suites"}) {
     Json summary = summary_of({{"math", promise(1, 1)}});

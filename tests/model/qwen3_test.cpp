@@ -133,6 +133,31 @@ TEST_P(EveryCheckpoint, SavedAndLoadedAgainIsTheSame) {
 INSTANTIATE_TEST_SUITE_P(Tiny, EveryCheckpoint, ::testing::Values("student", "teacher", "untied"),
                          [](const auto& checkpoint) { return std::string(checkpoint.param); });
 
+// A tied pair may be stored once, under the head's name.
+TEST(LoadModel, TakesATiedHeadForTheEmbedding) {
+  const TemporaryDirectory directory;
+  std::filesystem::copy_file(tiny("student/config.json"), directory.path() / "config.json");
+  const Model model = load_model(tiny("student"));
+  std::vector<Parameter> tensors = parameters(model);
+  tensors.front().name = "lm_head.weight";
+  save_tensors(directory.path() / "model.safetensors", tensors);
+  EXPECT_TRUE(at::equal(load_model(directory.path()).embed_VH, model.embed_VH));
+}
+
+// Real checkpoints say bfloat16; we write float32, and a reader that trusts the word would round it.
+TEST(SaveModel, SaysTheTypeItWrites) {
+  const TemporaryDirectory directory;
+  std::filesystem::copy(tiny("student"), directory.path() / "half");
+  Json config = Json::parse(bytes_in(tiny("student") / "config.json"));
+  config["dtype"] = "bfloat16";
+  directory.write("half/config.json", config.dump());
+  save_model(load_model(directory.path() / "half"), directory.path() / "saved", directory.path() / "half");
+  Json saved = Json::parse(bytes_in(directory.path() / "saved/config.json"));
+  EXPECT_EQ(saved["dtype"], "float32");
+  saved["dtype"] = config["dtype"];
+  EXPECT_EQ(saved, config) << "something else was changed";
+}
+
 TEST(LoadModel, RefusesWeightsThatDoNotFit) {
   const TemporaryDirectory directory;
   const auto copy = [&](const std::string& name, const std::vector<Parameter>& tensors) {

@@ -329,7 +329,8 @@ TEST(Objective, OnlyDenseArmsSayTheyAreDense) {
   for (const Json& settings : arms()) {
     const ObjectiveOptions options = options_of(settings);
     const bool needs_partition = options.side != routing::Side::kPair || options.loss == Loss::kSampledRkl ||
-                                 options.loss == Loss::kFullRkl || options.loss == Loss::kFullFkl;
+                                 options.loss == Loss::kFullRkl || options.loss == Loss::kFullFkl ||
+                                 options.loss == Loss::kSft;
     EXPECT_EQ(make_objective(options)->dense(), needs_partition) << settings;
   }
 }

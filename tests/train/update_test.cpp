@@ -1,6 +1,7 @@
 // One update of each arm on a tiny Qwen3 against a PyTorch script (goldens/make_model_goldens.py): routes, loss, the
 // gradient of every tensor before the optimizer, and the change of every tensor after it.
 // SPDX-License-Identifier: Apache-2.0
+#include <c10/core/GradMode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +55,7 @@ struct Step {
   Scores scores;
   Routes routes;
   std::unique_ptr<Learner> learner;
-  objective::ObjectiveResult result;
+  BatchResult result;
 
   explicit Step(const std::string& arm, std::int64_t micro_tokens = 16384,
                 const Json& more = Json::object()) {
@@ -144,7 +145,7 @@ TEST_P(OneUpdate, LearnerMakesThatUpdate) {
   const UpdateResult update = step.learner->update(step.experience());
   EXPECT_NEAR(update.grad_norm, golden()["arms"][GetParam()]["grad_norm"].get<double>(),
               1e-4 * update.grad_norm);
-  EXPECT_LT(update.capture_error, 1e-5);
+  EXPECT_LT(update.capture_error.value_or(0), 1e-5);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     EXPECT_LT(relative_error(parameters[i].tensor.detach() - before[i],
                              tensor_of(file_, "delta." + parameters[i].name)),
@@ -180,6 +181,80 @@ TEST(GoldenRoutes, PairsAndStatisticsEqualTheScripts) {
       EXPECT_EQ(step.routes.destination_NM[2 * n + i], states[n]["pairs"][i][1].get<int>()) << "state " << n;
       EXPECT_NEAR(step.routes.target_NM[2 * n + i], states[n]["target"]["routeopd"][i].get<double>(), 1e-4);
     }
+  }
+}
+
+// Cut into minibatches without moving, a step's loss is that of the whole: every response counts once, by its states.
+TEST(Minibatches, CoverEveryResponseOnce) {
+  Step whole("routeopd");
+  for (const std::int32_t parts : {2, 3, 6}) {
+    Step cut("routeopd");
+    cut.recipe.train.minibatches = parts;
+    cut.recipe.optimizer.lr = 1e-30;
+    Learner learner(cut.student, cut.teacher.head_VH, 90, cut.recipe);
+    cut.learner->clear_gradients();
+    const UpdateResult update = learner.update(cut.experience());
+    EXPECT_NEAR(update.loss, whole.result.loss, 1e-6 * whole.result.loss) << parts;
+    EXPECT_EQ(learner.optimizer().updates(), parts);
+  }
+}
+
+// A state that is not valid counts neither above nor below the line. At the first update the sampled loss is -mean A.
+TEST(Validity, InvalidStatesLeaveTheMean) {
+  Step step("sampled_rkl");
+  step.learner->clear_gradients();
+  double sum = 0, count = 0;
+  for (std::size_t n = 0; n < step.rollout.id_N.size(); ++n) {
+    if (n % 3 == 1) {
+      step.routes.validity_N[n] = Validity::kNonFinite;
+      continue;
+    }
+    sum += static_cast<double>(step.scores.teacher_logprob_N[n]) -
+           static_cast<double>(step.rollout.logprob_N[n]);
+    ++count;
+  }
+  const BatchResult result = step.learner->accumulate(step.experience(), 0, step.rollout.responses_B.size());
+  EXPECT_EQ(result.states, static_cast<std::int64_t>(count));
+  EXPECT_NEAR(result.loss, -sum / count, 1e-5 * std::abs(sum / count));
+}
+
+TEST(Validity, ABatchWithoutAValidStateMovesNothing) {
+  Step step("sampled_rkl");
+  step.learner->clear_gradients();
+  std::fill(step.routes.validity_N.begin(), step.routes.validity_N.end(), Validity::kNonFinite);
+  const at::Tensor before = step.student.embed_VH.detach().clone();
+  EXPECT_EQ(step.learner->update(step.experience()).skipped, 1);
+  EXPECT_TRUE(at::equal(step.student.embed_VH.detach(), before));
+}
+
+// An untied head has a gradient of its own: along each tensor's gradient the loss changes as it says.
+TEST(UntiedHead, GradientsAreTheLossesSlopes) {
+  model::Model student = model::load_model(tiny("untied"));
+  Recipe recipe;
+  recipe.objective = routing::objective_from({{"arm", "sft"}});
+  Rollout rollout = golden_rollout();
+  for (auto& ids : rollout.prompt_ids_P)
+    for (std::int32_t& id : ids) id %= 60;
+  for (std::int32_t& id : rollout.id_N) id %= 60;
+  Learner learner(student, {}, 60, recipe);
+  const Experience experience{.rollout = &rollout, .scores = nullptr, .routes = nullptr};
+  const auto loss = [&] { return learner.accumulate(experience, 0, rollout.responses_B.size()).loss; };
+  loss();
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& gradient : learner.gradients()) gradients.push_back(gradient.clone());
+  auto parameters = model::parameters(student);
+  ASSERT_EQ(parameters.back().name, "lm_head.weight");
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const double norm = gradients[i].norm().item<double>();
+    ASSERT_GT(norm, 1e-3) << parameters[i].name;
+    const c10::NoGradGuard no_grad;
+    const at::Tensor start = parameters[i].tensor.clone(), step = gradients[i] * (2e-3 / norm);
+    parameters[i].tensor.copy_(start + step);
+    const double up = loss();
+    parameters[i].tensor.copy_(start - step);
+    const double down = loss();
+    parameters[i].tensor.copy_(start);
+    EXPECT_NEAR((up - down) / 4e-3, norm, 0.02 * norm) << parameters[i].name;
   }
 }
 

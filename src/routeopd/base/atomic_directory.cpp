@@ -28,11 +28,11 @@ void flush_directory(const fs::path& path) {
 AtomicDirectory::AtomicDirectory(fs::path name) : name_(std::move(name)), temporary_(name_) {
   if (name_.filename().empty()) name_ = name_.parent_path();  // "dir/" is "dir"
   temporary_ = name_;
-  temporary_ += ".partial";
+  temporary_ += fmt::format(".partial-{}", ::getpid());
   if (fs::exists(name_))
     throw UserError("{}: exists already; nothing was overwritten, choose another name", name_.string());
   std::error_code failed;
-  fs::remove_all(temporary_, failed);
+  fs::remove_all(temporary_, failed);  // of a dead process that had our number
   fs::create_directories(temporary_, failed);
   if (failed) throw UserError("{}: cannot be made ({})", temporary_.string(), failed.message());
 }

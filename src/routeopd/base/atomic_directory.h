@@ -9,8 +9,8 @@ namespace routeopd {
 
 class AtomicDirectory {
  public:
-  // Throws UserError when something of that name exists, or nothing can be made there. What an interrupted process left
-  // half-filled is removed.
+  // Throws UserError when something of that name exists, or nothing can be made there. Until then it is
+  // NAME.partial-PID: what another process left there is not ours to remove.
   explicit AtomicDirectory(std::filesystem::path name);
   // Removes what was written unless commit() was called.
   ~AtomicDirectory();

@@ -28,6 +28,14 @@ void append(std::vector<T>& all, const at::Tensor& rows) {
 
 }  // namespace
 
+std::int64_t longest_response(const model::Model& model, std::span<const Prompt> prompts, std::int64_t wanted,
+                              std::int64_t most) {
+  if (wanted > 0) return wanted;
+  std::int64_t longest = 0;
+  for (const Prompt& prompt : prompts) longest = std::max<std::int64_t>(longest, std::ssize(prompt.ids));
+  return std::clamp<std::int64_t>(model.config.max_position_embeddings - longest, 1, most);
+}
+
 LocalEngine::LocalEngine(const model::Model& model, std::int32_t real_ids, LocalLimits limits)
     : model_(model), real_ids_(real_ids), limits_(limits) {
   if (real_ids < 1 || real_ids > model.config.vocab_size) {
@@ -48,7 +56,7 @@ void LocalEngine::check_prompts(std::span<const Prompt> prompts, const Sampling&
     if (longest > model_.config.max_position_embeddings) {
       throw UserError(
           "prompt {}: {} tokens and max_new_tokens = {} pass the model's {} positions; try a smaller "
-          "max_new_tokens",
+          "max_new_tokens (--max-new)",
           prompt.id, prompt.ids.size(), sampling.max_new_tokens, model_.config.max_position_embeddings);
     }
     check_address({.step = sampling.step,
@@ -72,6 +80,13 @@ StateValues LocalEngine::score(const Rollout& rollout, const ScoreRequest& reque
   const c10::NoGradGuard no_grad;
   const std::int64_t states = rollout.states();
   ROUTEOPD_INVARIANT(std::ssize(request.gather_ids_NG) == states * request.gather_columns);
+  for (const Response& response : rollout.responses_B) {
+    const std::int64_t length =
+        std::ssize(rollout.prompt_ids_P[static_cast<std::size_t>(response.prompt)]) + response.length;
+    if (length > model_.config.max_position_embeddings)
+      throw UserError("score: a sequence of {} tokens passes the model's {} positions", length,
+                      model_.config.max_position_embeddings);
+  }
   const model::StreamingHead& head = streaming_head();
   StateValues values;
   values.columns = std::min(request.k, real_ids_);

@@ -18,6 +18,11 @@ struct LocalLimits {
   std::int64_t score_tokens = 8192;  // read at a time
 };
 
+// How many new tokens to ask for: `wanted`, or where that is 0 as many as the model's positions leave after the longest
+// prompt, at most `most`.
+std::int64_t longest_response(const model::Model& model, std::span<const Prompt> prompts, std::int64_t wanted,
+                              std::int64_t most);
+
 class LocalEngine : public Engine {
  public:
   // `real_ids` of the tokenizer, at most the rows of the embedding. Any of config.eos_token_ids ends a response.

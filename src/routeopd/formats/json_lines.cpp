@@ -17,6 +17,14 @@ std::string reason_of(std::string what) {
   return what;
 }
 
+// Deeper values are nobody's data, and printing them would use up the stack.
+constexpr int kMaxDepth = 64;
+
+bool check_depth(int depth, Json::parse_event_t, const Json&) {
+  if (depth > kMaxDepth) throw UserError("expected at most {} nested levels, got more", kMaxDepth);
+  return true;
+}
+
 }  // namespace
 
 JsonLines::JsonLines(const std::string& path) : path_(path), in_(&file_) {
@@ -42,7 +50,9 @@ std::optional<Json> JsonLines::next() {
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
     Json value;
     try {
-      value = Json::parse(text);
+      value = Json::parse(text, check_depth);
+    } catch (const UserError& error) {
+      throw UserError("{}: {}", where(), error.what());
     } catch (const Json::exception& error) {
       const bool cut = in_->eof() && text.back() != '}';
       throw UserError("{}: expected one JSON object a line, got {} ({})", where(),

@@ -3,14 +3,36 @@
 #include "routeopd/formats/toml_settings.h"
 
 #include <toml++/toml.h>
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 namespace routeopd::formats {
 
+namespace {
+
+// toml++ follows dotted keys and nested lists by recursion: a recipe has neither deep ones nor megabytes of them.
+constexpr std::uintmax_t kMaxBytes = 1 << 20;
+constexpr std::ptrdiff_t kMaxDots = 64;
+
+void check_size(const std::string& path) {
+  if (std::filesystem::file_size(path) > kMaxBytes)
+    throw UserError("{}: has more than {} bytes; is it a recipe?", path, kMaxBytes);
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const auto key_end = line.begin() + static_cast<std::ptrdiff_t>(std::min(line.find('='), line.size()));
+    if (std::count(line.begin(), key_end, '.') > kMaxDots)
+      throw UserError("{}: a key of too many parts", path);
+  }
+}
+
+}  // namespace
+
 Json toml_file(const std::string& path) {
   if (!std::filesystem::is_regular_file(path))
     throw UserError("{}: cannot be read; is the path right?", path);
+  check_size(path);
   toml::table recipe;
   try {
     recipe = toml::parse_file(path);

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/eval_files.h"
 
-#include <fstream>
 #include <map>
 
+#include "routeopd/formats/json_file.h"
 #include "routeopd/formats/json_lines.h"
 #include "routeopd/grade/response_grid.h"
 
@@ -32,11 +32,12 @@ Value field_of(const Json& object, const char* name, const std::string& where) {
   return found->template get<Value>();
 }
 
+constexpr std::int64_t kMaxSummaryBytes = 1 << 26;
+
 Json read_summary(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw UserError("{}: cannot be read; is this an eval directory?", path.string());
-  Json summary = Json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!summary.is_object()) throw UserError("{}: expected one JSON object", path.string());
+  if (!std::filesystem::is_regular_file(path))
+    throw UserError("{}: cannot be read; is this an eval directory?", path.string());
+  Json summary = formats::read_json_object(path, kMaxSummaryBytes);
   for (const char* name : {"decoding", "seed", "template", "extractor", "suites"}) {
     if (!summary.contains(name)) throw UserError("{}: {} is missing", path.string(), name);
   }

@@ -53,6 +53,16 @@ class Bench {
     return eval::correctness_of(eval::evaluate(engine, suite_, protocol_, tokenizer_), protocol_.n);
   }
 
+  // The same, kept as an eval directory that `routeopd compare` reads.
+  grade::Correctness evaluate_into(const fs::path& directory, const model::Model& model, const Json& who) {
+    engine::LocalEngine engine(model, tokenizer_.real_ids());
+    const std::vector<std::vector<grade::EvalResponse>> responses = {
+        eval::evaluate(engine, suite_, protocol_, tokenizer_)};
+    make_result_directory(directory);
+    eval::write_eval_files(directory, eval::summary_of(who, protocol_, {suite_}, responses), responses);
+    return eval::correctness_of(responses.front(), protocol_.n);
+  }
+
   double mass_of(const model::Model& model) {
     engine::LocalEngine engine(model, tokenizer_.real_ids());
     return bank_->mass(engine);
@@ -117,11 +127,13 @@ ArmRun run_arm(Bench& bench, const StudyOptions& options, const std::string& arm
     seconds.push_back(metrics["time"]);
     run.peak_bytes = std::max(run.peak_bytes, metrics["memory"]["peak_bytes"].get<std::int64_t>());
     if (step == options.steps) {
-      run.correctness = bench.correctness_of(inputs.student);
+      run.correctness = bench.evaluate_into(fs::path(recipe.out) / "eval", inputs.student,
+                                            {{"path", recipe.out}, {"step", step}});
       run.path.emplace_back(step, grade::average(run.correctness));
     } else if (options.evaluate_every > 0 && step % options.evaluate_every == 0) {
       run.path.emplace_back(step, bench.average_of(inputs.student));
     }
+    train::reset_peak_memory();  // evaluations do not count
     if (watch) {
       watch(what, step, options.steps,
             fmt::format("loss {:.4f}, mass {:.3f}, Avg@{} {:.1f} % at step {}", metrics["loss"].get<double>(),
@@ -137,19 +149,26 @@ ArmRun run_arm(Bench& bench, const StudyOptions& options, const std::string& arm
 }  // namespace
 
 Study run_study(const StudyOptions& options, const StudyWatch& watch) {
-  make_result_directory(options.out);
+  for (const std::string& arm : options.arms) {
+    if (arm_recipe(options, arm, 0).sft())
+      throw UserError("arms: sft has no teacher; choose arms of the method");
+    if (std::count(options.arms.begin(), options.arms.end(), arm) > 1)
+      throw UserError("arms: {} is named twice", arm);
+  }
   Bench bench(options);
+  make_result_directory(options.out);
   Study study;
   study.options = options;
   study.base = bench.average_of(bench.base());
   study.teacher = bench.average_of(bench.teacher());
   for (const std::uint64_t seed : options.seeds) {
-    for (const std::string& arm : options.arms)
+    for (const std::string& arm : options.arms) {
       study.runs.push_back(run_arm(bench, options, arm, seed, study.base, watch));
+      AtomicFile file(options.out / "study.json");  // after every arm: what is done is not lost
+      file.write(study_json(study).dump(2) + "\n");
+      file.commit();
+    }
   }
-  AtomicFile file(options.out / "study.json");
-  file.write(study_json(study).dump(2) + "\n");
-  file.commit();
   return study;
 }
 

@@ -39,7 +39,7 @@ struct ArmRun {
   double mass_before = 0;                             // on the frozen states of the base student
   double mass_after = 0;
   Json seconds;                 // a step, by stage, median over the run
-  std::int64_t peak_bytes = 0;  // of the process while the arm trained, its evaluations included
+  std::int64_t peak_bytes = 0;  // of the process while the arm trained, evaluations left out
 };
 
 struct Study {

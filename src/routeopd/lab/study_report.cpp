@@ -9,10 +9,11 @@
 namespace routeopd::lab {
 namespace {
 
-std::vector<const ArmRun*> runs_of(const Study& study, const std::string& arm) {
+// The arm's runs, seeds in their order; at most `most` of them.
+std::vector<const ArmRun*> runs_of(const Study& study, const std::string& arm, std::size_t most = SIZE_MAX) {
   std::vector<const ArmRun*> runs;
   for (const ArmRun& run : study.runs) {
-    if (run.arm == arm) runs.push_back(&run);
+    if (run.arm == arm && runs.size() < most) runs.push_back(&run);
   }
   return runs;
 }
@@ -54,9 +55,10 @@ std::string listed(const std::vector<std::string>& names) {
 
 std::vector<ArmSummary> summarize(const Study& study) {
   std::vector<ArmSummary> rows;
-  const grade::Correctness first = pooled(runs_of(study, study.options.arms.front()));
   for (const std::string& arm : study.options.arms) {
     const std::vector<const ArmRun*> runs = runs_of(study, arm);
+    if (runs.empty()) continue;  // still to come
+    const grade::Correctness first = pooled(runs_of(study, study.options.arms.front(), runs.size()));
     const grade::Correctness mine = pooled(runs);
     ArmSummary row;
     row.arm = arm;
@@ -77,7 +79,7 @@ std::string study_table(const Study& study) {
   const std::string average = fmt::format("Avg@{} %", study.options.samples);
   report::TextTable table({{"arm", Align::kLeft},
                            {average, Align::kRight},
-                           {fmt::format("- {} [95 %]", study.options.arms.front()), Align::kRight},
+                           {fmt::format("over {} [95 %]", study.options.arms.front()), Align::kRight},
                            {"on the way", Align::kLeft},
                            {"mass", Align::kLeft},
                            {"rollout ms", Align::kRight},
@@ -116,17 +118,15 @@ std::string study_sentence(const Study& study) {
     parts.push_back(listed(better) + (better.size() == 1 ? " lies" : " lie") + " above it");
   if (!worse.empty()) parts.push_back(listed(worse) + (worse.size() == 1 ? " lies" : " lie") + " below it");
   if (!open.empty()) parts.push_back("for " + listed(open) + " the interval holds 0, so nothing is shown");
-  std::string text = fmt::format("Against {}: {}.", study.options.arms.front(), listed(parts));
-  text +=
+  return fmt::format(
+      "Against {}: {}; the intervals are over held-out problems for {}, so they say nothing of how {} would "
+      "fare, nor of "
+      "differences among the other arms.",
+      study.options.arms.front(), listed(parts),
       study.options.seeds.size() == 1
-          ? " The intervals are over held-out problems for one training seed: they say nothing of how "
-            "another seed "
-            "would fare, nor of differences among the other arms."
-          : fmt::format(
-                " The intervals are over held-out problems, {} training seeds pooled: they hold for these "
-                "seeds, and say nothing of differences among the other arms.",
-                study.options.seeds.size());
-  return text;
+          ? std::string("one training seed")
+          : fmt::format("these {} training seeds pooled", study.options.seeds.size()),
+      study.options.seeds.size() == 1 ? "another seed" : "other seeds");
 }
 
 Json study_json(const Study& study) {

@@ -54,7 +54,8 @@ const Phrases kMinus = {{"minus", 1, 1}, {"less", 1, 3}, {"without", 1, 1}, {"re
 const Phrases kResults = {{"makes", 1, 1}, {"gives", 1, 4},   {"equals", 1, 1},
                           {"is", 1, 2},    {"becomes", 1, 1}, {"yields", 1, 1}};
 const Phrases kClosings = {{"The", 1, 5}, {"Thus the", 1, 1}, {"Hence the", 1, 1}, {"Therefore the", 1, 1}};
-const Phrases kGuesses = {{"Maybe the", 1, 1}, {"Clearly the", 1, 4}, {"Probably the", 1, 1}};
+const Phrases kGuesses = {
+    {"Maybe we can say the", 1, 1}, {"Clearly we can say the", 1, 4}, {"Probably we can say the", 1, 1}};
 
 // A run of addressed random numbers: draw 0, 1, … of one object.
 class Dice {

@@ -61,8 +61,8 @@ void copy_weights(const Model& from, Model& to);
 // missing, unexpected or of a wrong shape.
 Model load_model(const std::filesystem::path& directory);
 
-// Writes a directory that `transformers` loads: config.json and tokenizer files as they are in `like` (byte for byte),
-// the weights as model.safetensors. Written beside and renamed; `directory` must not exist.
+// Writes a directory that `transformers` loads: config.json (its dtype said as float32) and tokenizer files as they are in
+// `like`, the weights as model.safetensors. Written beside and renamed; `directory` must not exist.
 void save_model(const Model& model, const std::filesystem::path& directory,
                 const std::filesystem::path& like);
 

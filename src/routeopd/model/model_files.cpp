@@ -5,9 +5,12 @@
 
 #include <array>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "routeopd/base/atomic_directory.h"
+#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
 #include "routeopd/formats/safetensors.h"
 #include "routeopd/model/model.h"
@@ -20,8 +23,8 @@ namespace fs = std::filesystem;
 constexpr const char* kWeights = "model.safetensors";
 
 // What a saved directory carries along from the one it came from.
-constexpr std::array kCarried = {"config.json",           "generation_config.json",  "tokenizer.json",
-                                 "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"};
+constexpr std::array kCarried = {"generation_config.json", "tokenizer.json", "tokenizer_config.json",
+                                 "special_tokens_map.json", "chat_template.jinja"};
 
 at::ScalarType scalar_type(const formats::TensorView& tensor, const fs::path& file) {
   switch (tensor.type) {
@@ -61,6 +64,25 @@ void carry_file(const fs::path& from, const fs::path& to) {
   fs::copy_file(from, to, failed);
   if (failed)
     throw UserError("{}: cannot be copied to {} ({})", from.string(), to.string(), failed.message());
+}
+
+// config.json as it is, byte for byte; only where it says that weights are of another type than the float32 we write, that
+// word is changed, or readers would round them.
+void write_config(const fs::path& from, const fs::path& to) {
+  std::ifstream file(from / "config.json", std::ios::binary);
+  if (!file)
+    throw UserError("{}: cannot be read any more; was the model moved?", (from / "config.json").string());
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  auto config = nlohmann::ordered_json::parse(text);
+  bool changed = false;
+  for (const char* name : {"dtype", "torch_dtype"}) {
+    if (!config.contains(name) || config[name] == "float32") continue;
+    config[name] = "float32";
+    changed = true;
+  }
+  AtomicFile out(to / "config.json");
+  out.write(changed ? config.dump(2) + "\n" : text);
+  out.commit();
 }
 
 }  // namespace
@@ -113,6 +135,7 @@ void save_tensors(const fs::path& path, const std::vector<Parameter>& tensors) {
 }
 
 void write_model_files(const Model& model, const fs::path& directory, const fs::path& like) {
+  write_config(like, directory);
   for (const char* name : kCarried) {
     if (fs::exists(like / name)) carry_file(like / name, directory / name);
   }

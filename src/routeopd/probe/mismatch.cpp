@@ -9,6 +9,7 @@
 #include "routeopd/base/error.h"
 #include "routeopd/engine/score_rollout.h"
 #include "routeopd/routing/route_states.h"
+#include "routeopd/types/state_views.h"
 
 namespace routeopd::probe {
 namespace {
@@ -43,19 +44,7 @@ MismatchBank::MismatchBank(engine::Engine& base, engine::Engine& teacher, std::s
   scoring.k = k;
   const Scores scores = engine::score_rollout(base, teacher, rollout_, scoring);
 
-  StateBatch batch;
-  batch.states = rollout_.states();
-  batch.real_ids = base.real_ids();
-  batch.student_columns = rollout_.columns;
-  batch.student_ids_NK = rollout_.top_ids_NK.data();
-  batch.student_logits_NK = rollout_.top_logits_NK.data();
-  batch.teacher_at_student_NK = scores.teacher_at_student_NK.data();
-  batch.teacher_columns = scores.columns;
-  batch.teacher_ids_NJ = scores.teacher_ids_NJ.data();
-  batch.teacher_logits_NJ = scores.teacher_logits_NJ.data();
-  batch.student_at_teacher_NJ = scores.student_at_teacher_NJ.data();
-  batch.address_N = rollout_.address_N.data();
-  batch.validity_N = scores.validity_N.data();
+  const StateBatch batch = state_batch_of(rollout_, scores, base.real_ids());
   routing::ObjectiveOptions plain;  // the support and the teacher's shares there; no pair is used
   plain.k = k;
   const Support support = routing::route_states(batch, plain, seed, 1, /*with_support=*/true).support;

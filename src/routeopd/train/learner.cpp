@@ -44,14 +44,22 @@ UpdateResult Learner::update(const Experience& experience) {
   const std::size_t responses = experience.rollout->responses_B.size();
   const auto parts = std::min(static_cast<std::size_t>(recipe_.train.minibatches), responses);
   UpdateResult update;
+  double loss_sum = 0, states = 0;
   for (std::int32_t epoch = 0; epoch < recipe_.train.epochs; ++epoch) {
     for (std::size_t part = 0; part < parts; ++part) {
-      const objective::ObjectiveResult result =
+      const BatchResult result =
           accumulate(experience, responses * part / parts, responses * (part + 1) / parts);
       if (epoch == 0 && part == 0 && result.changes > 0)
         update.capture_error = std::sqrt(result.change_squares / static_cast<double>(result.changes));
-      if (epoch == 0) update.loss += result.loss / static_cast<double>(parts);
+      if (epoch == 0) {
+        loss_sum += result.loss * static_cast<double>(result.states);
+        states += static_cast<double>(result.states);
+      }
       update.floored += result.floored;
+      if (result.states == 0) {  // without a gradient AdamW would decay the weights and follow old moments
+        ++update.skipped;
+        continue;
+      }
       update.lr = learning_rate(recipe_.optimizer, optimizer_.updates(), recipe_.updates());
       std::vector<at::Tensor> grads = gradients();
       const double norm = optimizer_.step(grads, update.lr);
@@ -60,11 +68,11 @@ UpdateResult Learner::update(const Experience& experience) {
       clear_gradients();
     }
   }
+  if (states > 0) update.loss = loss_sum / states;
   return update;
 }
 
-objective::ObjectiveResult Learner::accumulate(const Experience& experience, std::size_t first,
-                                               std::size_t end) {
+BatchResult Learner::accumulate(const Experience& experience, std::size_t first, std::size_t end) {
   const Rollout& rollout = *experience.rollout;
   const auto [first_state, end_state] = states_of(rollout, first, end);
   std::vector<std::int32_t> actions = rollout.id_N;  // -1 where a state takes no part
@@ -76,7 +84,8 @@ objective::ObjectiveResult Learner::accumulate(const Experience& experience, std
       actions[n] = -1;
     }
   }
-  objective::ObjectiveResult result;
+  BatchResult result;
+  result.states = static_cast<std::int64_t>(denominator);
   if (denominator == 0) return result;
   for (std::size_t begin = first; begin < end;) {
     const std::size_t next = model::portion_end(rollout, begin, end, recipe_.train.micro_tokens);

@@ -5,8 +5,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "routeopd/model/model.h"
@@ -26,13 +26,20 @@ struct Experience {
   const Routes* routes = nullptr;
 };
 
+// One optimizer batch.
+struct BatchResult : objective::ObjectiveResult {
+  std::int64_t states = 0;  // valid ones: the denominator
+};
+
 struct UpdateResult {
-  double loss = 0;           // of the first pass over the step's data
-  double grad_norm = 0;      // before the clip, largest of the step's updates
-  double lr = 0;             // of the last update
-  double capture_error = 0;  // rms change of log-odds at the first minibatch, where it should be 0
+  double loss = 0;       // of the first pass over the step's data, a valid state
+  double grad_norm = 0;  // before the clip, largest of the step's updates
+  double lr = 0;         // of the last update
+  // rms change of the values that the objective reads, at the first minibatch, where it should be 0; none where the
+  // objective does not measure it
+  std::optional<double> capture_error;
   std::int64_t floored = 0;  // teacher values at -inf that counted as log delta_p
-  std::int64_t skipped = 0;  // updates left out because the gradient was not finite
+  std::int64_t skipped = 0;  // updates left out: no valid state, or a gradient that is not finite
 };
 
 class Learner {
@@ -44,7 +51,7 @@ class Learner {
   UpdateResult update(const Experience& experience);
 
   // Loss and gradients of responses [first, end) as one optimizer batch, added to gradients(); no update.
-  objective::ObjectiveResult accumulate(const Experience& experience, std::size_t first, std::size_t end);
+  BatchResult accumulate(const Experience& experience, std::size_t first, std::size_t end);
 
   // One a parameter of `student`, in the order of model::parameters().
   std::vector<at::Tensor> gradients();

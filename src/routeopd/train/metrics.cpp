@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <string>
@@ -113,13 +114,16 @@ Json step_metrics(std::int64_t step, const Experience& experience, const UpdateR
   metrics["concentration"] = mean_over(routes.concentration_N, routed);
   metrics["budget"] = mean_over(routes.budget_N, routed);
   metrics["saturated"] = mean_over(routes.saturated_N, routed);
-  metrics["coverage"] = mean_over(routes.coverage_N, routed);
+  // Without sampled pairs nothing is covered or missed.
+  const bool has_pairs =
+      std::any_of(routes.source_NM.begin(), routes.source_NM.end(), [](auto id) { return id >= 0; });
+  metrics["coverage"] = has_pairs ? Json(mean_over(routes.coverage_N, routed)) : Json();
   metrics["student_mass"] = mean_over(routes.student_mass_N, valid);
   metrics["teacher_mass"] = mean_over(routes.teacher_mass_N, valid);
   metrics["entropy"] = top_entropy(rollout.top_logits_NK, rollout.logsumexp_N, rollout.columns, routes);
   metrics["teacher_entropy"] =
       top_entropy(scores.teacher_logits_NJ, scores.teacher_logsumexp_N, scores.columns, routes);
-  metrics["capture_error"] = update.capture_error;
+  metrics["capture_error"] = update.capture_error ? Json(*update.capture_error) : Json();
   metrics["floored"] = update.floored;
   metrics["teacher_calls"] = rollout.responses_B.size();
   metrics["teacher_tokens"] = scores.teacher_tokens;

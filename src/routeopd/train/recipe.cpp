@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/recipe.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "routeopd/formats/toml_settings.h"
@@ -86,6 +87,26 @@ Fields<CheckpointSection> checkpoint_fields() {
           number_field("keep", &S::keep, "checkpoints that stay; 0: all", whole_from(0, 1e6))};
 }
 
+Fields<EvalSection> eval_fields() {
+  using S = EvalSection;
+  return {number_field("every", &S::every, "steps between evaluations; 0: none", whole_from(0)),
+          {"suites", "problems with answers: { name = \"file.jsonl\" }",
+           [](S& section, const Json& value) {
+             section.suites.clear();
+             if (!value.is_object()) throw UserError("expected {{ name = \"file\" }}, got {}", shown(value));
+             for (const auto& [name, file] : value.items()) {
+               if (!file.is_string()) throw UserError("expected a file for {}, got {}", name, shown(file));
+               section.suites[name] = file.get<std::string>();
+             }
+           },
+           [](const S& section) { return Json(section.suites); }},
+          number_field("n", &S::n, "samples a problem", whole_from(1, 256)),
+          number_field("temperature", &S::temperature, "of sampling; 0 is greedy", Range{.low = 0}),
+          number_field("top_p", &S::top_p, "share of the most likely ids that is sampled from",
+                       Range{.low = 0, .high = 1, .low_open = true}),
+          number_field("max_new_tokens", &S::max_new_tokens, "longest response", whole_from(1))};
+}
+
 // A section of the recipe with the fields of its struct, as fields of the recipe.
 struct Section {
   std::string name;
@@ -106,7 +127,7 @@ Section section(std::string name, Part Recipe::* part, const Fields<Part>& field
 
 const Fields<Recipe>& top_fields() {
   static const Fields<Recipe> fields = {
-      number_field("seed", &Recipe::seed, "of every random number of the run", whole_from(0, 0x1p53)),
+      number_field("seed", &Recipe::seed, "of every random number of the run", whole_from(0, 0x1p53 - 1)),
       text_field("out", &Recipe::out, "run directory; must not exist")};
   return fields;
 }
@@ -120,7 +141,8 @@ const std::vector<Section>& sections() {
       section("objective", &Recipe::objective, routing::objective_fields()),
       section("optimizer", &Recipe::optimizer, optimizer_fields()),
       section("train", &Recipe::train, train_fields()),
-      section("checkpoint", &Recipe::checkpoint, checkpoint_fields())};
+      section("checkpoint", &Recipe::checkpoint, checkpoint_fields()),
+      section("eval", &Recipe::eval, eval_fields())};
   return all;
 }
 
@@ -160,6 +182,8 @@ void apply_settings(Recipe& recipe, const Json& settings) {
 
 Json value_of_setting(const std::string& word) {
   if (!word.starts_with('[')) return value_of_word(word);
+  if (std::count(word.begin(), word.end(), '[') > 8)
+    throw UserError("expected a list of numbers, got a nest of lists");
   const Json list = Json::parse(word, nullptr, /*allow_exceptions=*/false);
   if (list.is_discarded()) throw UserError("expected a list such as [0.9, 0.95], got {}", word);
   return list;
@@ -176,9 +200,12 @@ Json parse_settings(const std::vector<std::string>& settings) {
     const std::size_t dot = name.find('.');
     if (dot == std::string::npos) {
       parsed[name] = value;
-    } else {
-      parsed[name.substr(0, dot)][name.substr(dot + 1)] = value;
+      continue;
     }
+    Json& part = parsed[name.substr(0, dot)];
+    if (!part.is_null() && !part.is_object())
+      throw UserError("{} is a section and cannot be a value too", name.substr(0, dot));
+    part[name.substr(dot + 1)] = value;
   }
   return parsed;
 }
@@ -216,10 +243,14 @@ void check_recipe(const Recipe& recipe) {
         "[rollout] old_scores: captured scores are those of sampling at temperature 1 and top_p 1; choose "
         "these or old_scores = \"rescore\"");
   }
-  if (recipe.train.minibatches > recipe.rollout.prompts_per_step * recipe.rollout.n) {
+  if (recipe.eval.every > 0 && recipe.eval.suites.empty())
+    throw UserError("[eval] suites: missing; expected {{ name = \"file.jsonl\" }}, or every = 0");
+  if (recipe.train.minibatches > recipe.responses())
     throw UserError("[train] minibatches: {} exceed the {} responses of a step", recipe.train.minibatches,
-                    recipe.rollout.prompts_per_step * recipe.rollout.n);
-  }
+                    recipe.responses());
+  if (recipe.objective.needs_pool() && recipe.objective.k == routing::kFullSupport)
+    throw UserError(
+        "[objective] k: a full support leaves no background to draw destinations from; choose a number");
 }
 
 std::string recipe_text(const Recipe& recipe) {

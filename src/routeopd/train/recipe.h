@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,16 @@ struct CheckpointSection {
   std::int32_t keep = 2;    // 0: all
 };
 
+// Evaluations on the way, by the `train` command.
+struct EvalSection {
+  std::int64_t every = 0;  // 0: none
+  std::map<std::string, std::string> suites;
+  std::int32_t n = 16;
+  double temperature = 0.7;
+  double top_p = 0.95;
+  std::int64_t max_new_tokens = 16384;
+};
+
 struct Recipe {
   std::uint64_t seed = 42;
   std::string out;
@@ -76,8 +87,12 @@ struct Recipe {
   OptimizerSection optimizer;
   TrainSection train;
   CheckpointSection checkpoint;
+  EvalSection eval;
 
   bool sft() const { return objective.loss == routing::Loss::kSft; }
+  std::int64_t responses() const {  // a step
+    return std::int64_t{rollout.prompts_per_step} * (sft() ? 1 : rollout.n);
+  }
   std::int64_t updates() const { return train.steps * train.minibatches * train.epochs; }
 };
 

@@ -10,9 +10,13 @@
 #include "routeopd/model/heads/dense_head.h"
 #include "routeopd/routing/reference.h"
 #include "routeopd/routing/route_states.h"
+#include "routeopd/types/state_views.h"
 
 namespace routeopd::train {
 namespace {
+
+// With the support over the whole vocabulary the top-k serves the metrics alone.
+constexpr std::int32_t kTopOfFullSupport = 64;
 
 template <class T>
 void append(std::vector<T>& all, const std::vector<T>& more) {
@@ -85,7 +89,7 @@ Routes route_full_support(const Rollout& rollout, const Scores& scores,
 }  // namespace
 
 engine::Capture capture_options(const routing::ObjectiveOptions& options) {
-  return {.k = options.k == routing::kFullSupport ? 0 : options.k, .hidden = true};
+  return {.k = options.k == routing::kFullSupport ? kTopOfFullSupport : options.k, .hidden = true};
 }
 
 engine::ScoreOptions score_options(const routing::ObjectiveOptions& options, const Rollout& rollout,
@@ -94,8 +98,10 @@ engine::ScoreOptions score_options(const routing::ObjectiveOptions& options, con
   engine::ScoreOptions scoring;
   scoring.k = capture_options(options).k;
   scoring.rescore = rescore;
-  scoring.teacher_hidden = scoring.k == 0 || options.loss == Loss::kFullRkl || options.loss == Loss::kFullFkl;
-  if (!options.needs_pool() || scoring.k == 0) return scoring;
+  const bool full = options.k == routing::kFullSupport;
+  scoring.teacher_hidden = full || options.loss == Loss::kFullRkl || options.loss == Loss::kFullFkl;
+  if (!options.needs_pool() || full) return scoring;  // a full support leaves no background
+
   scoring.pool_columns = routing::kPoolDraws;
   const auto k = static_cast<std::size_t>(rollout.columns);
   for (std::size_t n = 0; n < rollout.id_N.size(); ++n) {
@@ -111,26 +117,7 @@ engine::ScoreOptions score_options(const routing::ObjectiveOptions& options, con
 Routes route_rollout(const Rollout& rollout, const Scores& scores, const routing::ObjectiveOptions& options,
                      std::uint64_t seed, const Heads& heads) {
   if (options.k == routing::kFullSupport) return route_full_support(rollout, scores, options, seed, heads);
-  StateBatch batch;
-  batch.states = rollout.states();
-  batch.real_ids = heads.real_ids;
-  batch.student_columns = rollout.columns;
-  batch.student_ids_NK = rollout.top_ids_NK.data();
-  batch.student_logits_NK = rollout.top_logits_NK.data();
-  batch.teacher_at_student_NK = scores.teacher_at_student_NK.data();
-  batch.teacher_columns = scores.columns;
-  batch.teacher_ids_NJ = scores.teacher_ids_NJ.data();
-  batch.teacher_logits_NJ = scores.teacher_logits_NJ.data();
-  batch.student_at_teacher_NJ = scores.student_at_teacher_NJ.data();
-  if (scores.pool_columns > 0) {
-    batch.pool_columns = scores.pool_columns;
-    batch.pool_ids_NP = scores.pool_ids_NP.data();
-    batch.student_at_pool_NP = scores.student_at_pool_NP.data();
-  }
-  batch.student_lse_N = rollout.logsumexp_N.data();
-  batch.teacher_lse_N = scores.teacher_logsumexp_N.data();
-  batch.address_N = rollout.address_N.data();
-  batch.validity_N = scores.validity_N.data();
+  const StateBatch batch = state_batch_of(rollout, scores, heads.real_ids);
   return routing::route_states(batch, options, seed, at::get_num_threads());
 }
 

@@ -27,7 +27,7 @@ struct Heads {
 engine::ScoreOptions score_options(const routing::ObjectiveOptions& options, const Rollout& rollout,
                                    bool rescore, std::uint64_t seed, std::int32_t real_ids);
 
-// What the rollout must capture for these options. With the support over the whole vocabulary no top-k is kept.
+// What the rollout must capture for these options.
 engine::Capture capture_options(const routing::ObjectiveOptions& options);
 
 Routes route_rollout(const Rollout& rollout, const Scores& scores, const routing::ObjectiveOptions& options,

@@ -13,10 +13,24 @@ namespace routeopd::train {
 namespace fs = std::filesystem;
 
 RunDirectory::RunDirectory(const Recipe& recipe) : recipe_(recipe), path_(recipe.out) {
+  std::string text;
+  try {
+    text = recipe_text(recipe);
+  } catch (const Json::exception&) {
+    throw UserError("recipe: a text in it is not UTF-8; are the paths right?");
+  }
   make_result_directory(path_);
   AtomicFile file(path_ / "recipe.toml");
-  file.write(recipe_text(recipe));
+  file.write(text);
   file.commit();
+}
+
+void RunDirectory::discard() {
+  std::error_code ignored;
+  metrics_.close();
+  log_.close();
+  rollouts_.close();
+  fs::remove_all(path_, ignored);
 }
 
 void RunDirectory::append(std::ofstream& file, const char* name, const std::string& line) {
@@ -40,6 +54,11 @@ fs::path RunDirectory::checkpoint_path(std::int64_t step) const {
 }
 
 void RunDirectory::checkpoint(std::int64_t step, const model::Model& student, const AdamW& optimizer) {
+  for (const model::Parameter& parameter : model::parameters(student)) {
+    if (!parameter.tensor.isfinite().all().item<bool>())
+      throw UserError("{} is not finite after step {}; nothing was saved of it, try a smaller [optimizer] lr",
+                      parameter.name, step);
+  }
   AtomicDirectory target(checkpoint_path(step));
   model::write_model_files(student, target.path(), recipe_.student.path);
   const fs::path state = target.path() / "state";

@@ -32,6 +32,9 @@ class RunDirectory {
   // than the last `keep` are removed once it is there.
   void checkpoint(std::int64_t step, const model::Model& student, const AdamW& optimizer);
 
+  // Removes the run: for one that ends before its first step.
+  void discard();
+
   std::filesystem::path checkpoint_path(std::int64_t step) const;
 
  private:

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/stages.h"
 
-#include <algorithm>
-#include <cstring>
+#include <map>
+#include <string_view>
 
 #include "routeopd/base/error.h"
 #include "routeopd/engine/score_rollout.h"
@@ -28,31 +28,17 @@ Rollout given_responses(const std::vector<Prompt>& prompts, std::uint32_t step) 
   return rollout;
 }
 
-bool same_weights(const model::Model& a, const model::Model& b) {
-  const auto left = model::parameters(a), right = model::parameters(b);
-  return std::equal(left.begin(), left.end(), right.begin(), right.end(),
-                    [](const model::Parameter& x, const model::Parameter& y) {
-                      return x.tensor.sizes() == y.tensor.sizes() &&
-                             std::memcmp(x.tensor.const_data_ptr(), y.tensor.const_data_ptr(),
-                                         x.tensor.nbytes()) == 0;
-                    });
-}
-
-void check_inputs(const Recipe& recipe, const Inputs& inputs) {
-  const auto prompts = std::ssize(inputs.prompts);
-  if (prompts < recipe.rollout.prompts_per_step)
-    throw UserError("[rollout] prompts_per_step: {} exceeds the {} prompts of {}",
-                    recipe.rollout.prompts_per_step, prompts, recipe.data.prompts);
-  for (const Prompt& prompt : inputs.prompts) {
-    if (recipe.sft() && prompt.response_ids.empty())
-      throw UserError("{}: prompt {} has no response; the sft arm learns from given ones",
-                      recipe.data.prompts, prompt.id);
-  }
-  if (inputs.teacher && same_weights(inputs.student, *inputs.teacher)) {
-    throw UserError(
-        "[teacher] path: teacher and student have the same weights, so M = 0 and the loss is zero at every "
-        "state: there is nothing to distil; choose another teacher");
-  }
+// Where no state can be learnt from, an update would decay the weights and follow old moments: training on nothing.
+void check_routes(const Routes& routes) {
+  std::map<std::string_view, std::int64_t> reasons;
+  for (const Validity validity : routes.validity_N) ++reasons[name_of(validity)];
+  if (reasons.contains(name_of(Validity::kValid))) return;
+  std::string counts;
+  for (const auto& [reason, count] : reasons)
+    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, reason);
+  throw UserError(
+      "no state of this step is valid ({}): there is nothing to learn from; are the teacher's weights whole?",
+      counts);
 }
 
 Heads heads_of(const Inputs& inputs) {
@@ -96,7 +82,9 @@ Scores Stages::score(Rollout& rollout) {
 
 Routes Stages::route(const Rollout& rollout, const Scores& scores) {
   if (!teacher_) return {};
-  return route_rollout(rollout, scores, recipe_.objective, recipe_.seed, heads_);
+  Routes routes = route_rollout(rollout, scores, recipe_.objective, recipe_.seed, heads_);
+  check_routes(routes);
+  return routes;
 }
 
 UpdateResult Stages::learn(const Experience& experience) {

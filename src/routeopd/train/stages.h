@@ -23,7 +23,7 @@ class Stages {
   // The student's responses; for the sft arm, the given ones.
   Rollout write(const std::vector<Prompt>& prompts, std::int64_t step);
 
-  // Both empty for the sft arm, which has no teacher.
+  // Both empty for the sft arm, which has no teacher. Throws UserError when no state is valid.
   Scores score(Rollout& rollout);
   Routes route(const Rollout& rollout, const Scores& scores);
 

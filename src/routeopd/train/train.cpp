@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/train.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <filesystem>
 
+#include "routeopd/base/cpu.h"
 #include "routeopd/base/interrupt.h"
-#include "routeopd/text/prompts.h"
 #include "routeopd/train/metrics.h"
 #include "routeopd/train/run_directory.h"
 #include "routeopd/train/schedule.h"
@@ -17,7 +19,12 @@ namespace {
 
 std::vector<Prompt> prompts_of_step(const std::vector<Prompt>& all, PromptOrder& order, std::int64_t step) {
   std::vector<Prompt> chosen;
-  for (const std::size_t place : order.step(step)) chosen.push_back(all[place]);
+  for (const std::size_t place : order.step(step)) {
+    chosen.push_back(all[place]);
+    // Random numbers are addressed by the place in the step: a prompt that comes twice, where one pass over the data ends
+    // and the next begins, is answered twice.
+    chosen.back().number = static_cast<std::uint32_t>(chosen.size() - 1);
+  }
   return chosen;
 }
 
@@ -37,44 +44,40 @@ void keep_rollout(RunDirectory& run, std::int64_t step, const Rollout& rollout,
   }
 }
 
-// Two models speak of the same ids only when their tokenizers agree. A teacher directory without one is taken at its word.
-void check_same_tokens(const text::Tokenizer& student, const std::string& teacher_path) {
-  if (!std::filesystem::exists(std::filesystem::path(teacher_path) / "tokenizer.json")) return;
-  const text::Tokenizer teacher(teacher_path);
-  for (std::int32_t id = 0; id < std::max(student.real_ids(), teacher.real_ids()); ++id) {
-    const std::string ours = id < student.real_ids() ? student.token_of(id) : "",
-                      theirs = id < teacher.real_ids() ? teacher.token_of(id) : "";
-    if (ours != theirs)
-      throw UserError(
-          "[teacher] path: its tokenizer has \"{}\" for id {} where the student's has \"{}\"; choose a "
-          "teacher "
-          "with the same tokenizer",
-          theirs, id, ours);
+// A run whose first step has nothing to move would train on nothing, or on the rounding of two forwards that should be
+// equal (a mass of about 1e-6), which Adam enlarges. It should say so.
+void check_first_routes(const Recipe& recipe, const Experience& experience) {
+  if (experience.routes == nullptr) return;
+  constexpr float kRounding = 1e-5F;
+  const std::vector<float>& mass = experience.routes->mass_N;
+  const std::vector<std::uint8_t>& routed = experience.routes->routed_N;
+  const float largest = *std::max_element(mass.begin(), mass.end());
+  if (largest <= kRounding) {
+    throw UserError(
+        "teacher and student agree at all {} states of the first step (largest M = {:.1e}): there is nothing "
+        "to "
+        "train on; choose another teacher",
+        mass.size(), largest);
+  }
+  if (recipe.objective.loss == routing::Loss::kRouted && std::count(routed.begin(), routed.end(), 1) == 0) {
+    throw UserError(
+        "none of the {} states of the first step has a route (largest M = {:.1e}): the arm finds no "
+        "destination, and "
+        "there is nothing to train on; try a smaller [objective] k",
+        mass.size(), largest);
   }
 }
 
 }  // namespace
-
-Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer) {
-  Inputs inputs;
-  inputs.student = model::load_model(recipe.student.path);
-  if (!recipe.sft()) {
-    check_same_tokens(tokenizer, recipe.teacher.path);
-    inputs.teacher = model::load_model(recipe.teacher.path);
-  }
-  inputs.real_ids = tokenizer.real_ids();
-  inputs.tokenizer = &tokenizer;
-  const auto& eos = inputs.student.config.eos_token_ids;
-  inputs.prompts = text::read_prompts(recipe.data.prompts, text::PromptTemplate(recipe.data.prompt_template),
-                                      &tokenizer, eos.empty() ? -1 : eos.front());
-  return inputs;
-}
 
 void train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch) {
   check_recipe(recipe);
   Stages stages(recipe, inputs);
   RunDirectory run(recipe);
   PromptOrder order(std::ssize(inputs.prompts), recipe);
+  run.log(fmt::format("{} steps of {} responses, arm {}, seed {}, {} threads on {}", recipe.train.steps,
+                      recipe.responses(), recipe.objective.arm, recipe.seed, at::get_num_threads(),
+                      cpu_model()));
   std::int64_t done = 0;
   try {
     while (done < recipe.train.steps) {
@@ -87,8 +90,14 @@ void train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch) {
       const Routes routes = stages.route(rollout, scores);
       clock.book("route");
       const Experience experience = stages.experience(rollout, scores, routes);
+      if (done == 0) check_first_routes(recipe, experience);
       const UpdateResult update = stages.learn(experience);
       clock.book("learn");
+      if (update.skipped > 0)
+        throw UserError(
+            "step {}: the gradient is not finite; the weights are those of step {}, try a smaller "
+            "[optimizer] lr",
+            done + 1, done);
       ++done;
 
       const bool due = recipe.checkpoint.every > 0 && done % recipe.checkpoint.every == 0;
@@ -106,6 +115,15 @@ void train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch) {
     if (done > 0 && !std::filesystem::exists(run.checkpoint_path(done)))
       run.checkpoint(done, inputs.student, stages.optimizer());
     run.log(fmt::format("interrupted after step {}", done));
+    throw;
+  } catch (const UserError& error) {
+    if (done == 0) {
+      run.discard();  // nothing was done that could be lost
+    } else {
+      run.log(fmt::format("stopped after step {}: {}", done, error.what()));
+      if (!std::filesystem::exists(run.checkpoint_path(done)))
+        run.checkpoint(done, inputs.student, stages.optimizer());
+    }
     throw;
   }
   run.log(fmt::format("{} steps done", done));
