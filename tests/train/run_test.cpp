@@ -126,6 +126,7 @@ TEST(Run, RoutesAreTheSameTwice) {
     Rollout rollout = stages.write(inputs.prompts, 3);
     const Scores scores = stages.score(rollout);
     twice.push_back(stages.route(rollout, scores));
+    EXPECT_NE(stages.write(inputs.prompts, 4).id_N, rollout.id_N) << "a step with the numbers of another";
   }
   EXPECT_EQ(twice[0].source_NM, twice[1].source_NM);
   EXPECT_EQ(twice[0].destination_NM, twice[1].destination_NM);
@@ -169,15 +170,14 @@ TEST(Run, RescoreAndCaptureAgree) {
   run(captured);
   run(again);
   const std::vector<Json> a = metrics_of(captured.out), b = metrics_of(again.out);
-  for (std::size_t step = 0; step < 2;
-       ++step) {  // later, updates that differ in their last bits may lead apart
+  // Later, updates that differ in their last bits may lead apart.
+  for (std::size_t step = 0; step < 2; ++step) {
     EXPECT_NEAR(a[step]["loss"].get<double>(), b[step]["loss"].get<double>(),
                 1e-3 * a[step]["loss"].get<double>());
     EXPECT_NEAR(a[step]["mass"].get<double>(), b[step]["mass"].get<double>(), 1e-4);
     EXPECT_LT(a[step]["capture_error"].get<double>(), 1e-4);
     EXPECT_LT(b[step]["capture_error"].get<double>(), 1e-4) << "the engine scores with old weights";
   }
-  EXPECT_NE(a[0]["tokens"], a[1]["tokens"]) << "two steps with the same responses";
 }
 
 TEST(Run, MetricsHaveWhatIsPromised) {

@@ -126,14 +126,15 @@ ArmRun run_arm(Bench& bench, const StudyOptions& options, const std::string& arm
   train::train(recipe, inputs, [&](std::int64_t step, const Json& metrics) {
     seconds.push_back(metrics["time"]);
     run.peak_bytes = std::max(run.peak_bytes, metrics["memory"]["peak_bytes"].get<std::int64_t>());
-    if (step == options.steps) {
+    const bool last = step == options.steps;
+    if (last) {
       run.correctness = bench.evaluate_into(fs::path(recipe.out) / "eval", inputs.student,
                                             {{"path", recipe.out}, {"step", step}});
       run.path.emplace_back(step, grade::average(run.correctness));
     } else if (options.evaluate_every > 0 && step % options.evaluate_every == 0) {
       run.path.emplace_back(step, bench.average_of(inputs.student));
+      train::reset_peak_memory();  // evaluations do not count
     }
-    train::reset_peak_memory();  // evaluations do not count
     if (watch) {
       watch(what, step, options.steps,
             fmt::format("loss {:.4f}, mass {:.3f}, Avg@{} {:.1f} % at step {}", metrics["loss"].get<double>(),
