@@ -290,6 +290,21 @@ TEST(Run, WeightsThatOverflowAreNotSaved) {
   EXPECT_FALSE(std::filesystem::exists(directory.path() / "run/checkpoints/step_1"));
 }
 
+// Weights that turn infinite after the first step: the run stops, says so, and does not save them.
+TEST(Run, AGradientThatIsNotFiniteStopsTheRun) {
+  const TemporaryDirectory directory;
+  Recipe recipe = tiny_recipe(directory.path() / "run", "sft");
+  recipe.checkpoint.every = 0;
+  Inputs inputs = tiny_inputs(recipe);
+  const auto spoil = [&](std::int64_t, const Json&) {
+    inputs.student.layers[0].up_FH.detach().fill_(std::numeric_limits<float>::infinity());
+  };
+  EXPECT_THAT(error_of([&] { train(recipe, inputs, spoil); }), HasSubstr("not finite"));
+  EXPECT_EQ(metrics_of(recipe.out).size(), 1U);
+  EXPECT_FALSE(std::filesystem::exists(directory.path() / "run/checkpoints/step_1"))
+      << "spoilt weights were saved";
+}
+
 TEST(Run, IdsAndLengthsAreCheckedFirst) {
   const TemporaryDirectory directory;
   for (const char* arm : {"routeopd", "sft"}) {

@@ -21,8 +21,7 @@ void check_same_tokens(const text::Tokenizer& student, const std::string& teache
     if (ours != theirs)
       throw UserError(
           "[teacher] path: its tokenizer has \"{}\" for id {} where the student's has \"{}\"; choose a "
-          "teacher "
-          "with the same tokenizer",
+          "teacher with the same tokenizer",
           theirs, id, ours);
   }
 }

@@ -79,6 +79,10 @@ void train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch) {
                       recipe.responses(), recipe.objective.arm, recipe.seed, at::get_num_threads(),
                       cpu_model()));
   std::int64_t done = 0;
+  const auto save_last = [&] {
+    if (done > 0 && !std::filesystem::exists(run.checkpoint_path(done)))
+      run.checkpoint(done, inputs.student, stages.optimizer());
+  };
   try {
     while (done < recipe.train.steps) {
       StageClock clock;
@@ -94,10 +98,7 @@ void train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch) {
       const UpdateResult update = stages.learn(experience);
       clock.book("learn");
       if (update.skipped > 0)
-        throw UserError(
-            "step {}: the gradient is not finite; the weights are those of step {}, try a smaller "
-            "[optimizer] lr",
-            done + 1, done);
+        throw UserError("step {}: the gradient is not finite; try a smaller [optimizer] lr", done + 1);
       ++done;
 
       const bool due = recipe.checkpoint.every > 0 && done % recipe.checkpoint.every == 0;
@@ -112,8 +113,7 @@ void train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch) {
       check_interrupt();
     }
   } catch (const Interrupted&) {
-    if (done > 0 && !std::filesystem::exists(run.checkpoint_path(done)))
-      run.checkpoint(done, inputs.student, stages.optimizer());
+    save_last();
     run.log(fmt::format("interrupted after step {}", done));
     throw;
   } catch (const UserError& error) {
@@ -121,8 +121,8 @@ void train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch) {
       run.discard();  // nothing was done that could be lost
     } else {
       run.log(fmt::format("stopped after step {}: {}", done, error.what()));
-      if (!std::filesystem::exists(run.checkpoint_path(done)))
-        run.checkpoint(done, inputs.student, stages.optimizer());
+      // With several updates a step, some of the one that failed may be in the weights.
+      if (recipe.train.minibatches * recipe.train.epochs == 1) save_last();
     }
     throw;
   }
