@@ -266,6 +266,40 @@ TEST(FullSupport, UnionKlIsTheFullKl) {
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_LT(relative_error(a[i], b[i]), kGradientTolerance);
 }
 
+// Full support is routed in chunks of states: the same as a top-k of every id, in one piece.
+TEST(FullSupport, ChunksOfStatesDoNotMatter) {
+  const model::Model student = model::load_model(tiny("student")),
+                     teacher = model::load_model(tiny("teacher"));
+  engine::LocalEngine write(student, 90), read(teacher, 90);
+  std::vector<Prompt> prompts(10);
+  for (std::uint32_t i = 0; i < prompts.size(); ++i) {
+    prompts[i].number = i;
+    prompts[i].ids = {static_cast<std::int32_t>(4 + 8 * i), 7};
+  }
+  const engine::Sampling sampling{.n = 4, .decoding = {}, .max_new_tokens = 20, .seed = 3};
+  std::vector<Routes> both;
+  for (const Json& k : {Json("full"), Json(90)}) {
+    const routing::ObjectiveOptions options = routing::objective_from({{"k", k}, {"pairs", "sample"}});
+    Rollout rollout = write.generate(prompts, sampling, capture_options(options));
+    ASSERT_GT(rollout.states(), 2 * 256);
+    Scores scores =
+        engine::score_rollout(write, read, rollout, score_options(options, rollout, false, 1, 90));
+    scores.validity_N[400] = Validity::kMisaligned;
+    both.push_back(route_rollout(rollout, scores, options, 1, {student.head_VH, teacher.head_VH, 90}));
+  }
+  ASSERT_EQ(both[0].states, both[1].states);
+  EXPECT_EQ(both[0].validity_N, both[1].validity_N);
+  std::size_t different =
+      0;  // a draw may fall otherwise only where its number lies within rounding of a step
+  for (std::size_t i = 0; i < both[0].source_NM.size(); ++i) {
+    different += both[0].source_NM[i] != both[1].source_NM[i] ||
+                 both[0].destination_NM[i] != both[1].destination_NM[i];
+  }
+  EXPECT_LE(different, both[0].source_NM.size() / 200);
+  for (std::size_t n = 0; n < both[0].mass_N.size(); ++n)
+    EXPECT_NEAR(both[0].mass_N[n], both[1].mass_N[n], 1e-5);
+}
+
 // Every other arm of the method's table runs through the same stages and moves something.
 TEST(EveryPreset, HasAGradient) {
   for (const std::string& arm : routing::arm_names()) {
