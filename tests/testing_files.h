@@ -1,4 +1,4 @@
-// What tests of files share: a directory that goes away, and the error that a piece of work ends with.
+// What tests of files share: a directory that goes away.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "routeopd/base/error.h"
+#include "testing_errors.h"
 
 namespace routeopd {
 
@@ -42,17 +43,6 @@ class TemporaryDirectory {
 inline std::string bytes_in(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-// Another exception than UserError goes through, and fails the test.
-template <class Work>
-std::string error_of(const Work& work) {
-  try {
-    work();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 }  // namespace routeopd

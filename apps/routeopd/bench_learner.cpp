@@ -4,15 +4,14 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <numeric>
 #include <random>
 
 #include "bench.h"
+#include "routeopd/base/memory.h"
 #include "routeopd/model/heads/dense_head.h"
 #include "routeopd/model/heads/gather_head.h"
 #include "routeopd/model/heads/pair_head.h"
@@ -257,24 +256,6 @@ void bench_time(Bench& bench, const Shape& shape) {
   }
 }
 
-// Kilobytes of a field of /proc/self/status.
-double status_kilobytes(const std::string& field) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(field + ":")) return std::stod(line.substr(field.size() + 1));
-  }
-  throw UserError("bench: /proc/self/status has no {}", field);
-}
-
-// Bytes that `work` needs at its peak beyond what the process holds now.
-double extra_peak_bytes(const std::function<void()>& work) {
-  malloc_trim(0);                                 // what earlier work gave back must not be had for nothing
-  std::ofstream("/proc/self/clear_refs") << "5";  // the peak starts anew from what is in use
-  const double before = status_kilobytes("VmRSS");
-  work();
-  return 1024 * std::max(0.0, status_kilobytes("VmHWM") - before);
-}
-
 void bench_memory(Bench& bench, const Shape& shape) {
   constexpr std::int64_t kTokens = 16384;
   bench.say(fmt::format("3: memory, {}", shape.name()));
@@ -286,15 +267,15 @@ void bench_memory(Bench& bench, const Shape& shape) {
   const PairIds pairs("zipf", learner, bench.options().seed);
   const GatherIds gather("zipf", learner, bench.options().seed);
   const double scale = 1.0 / kTokens;
-  const double pair_bytes = extra_peak_bytes([&] {
+  const auto pair_bytes = static_cast<double>(peak_growth([&] {
     model::pair_head_step(
         learner.hidden_TH, learner.weight_VH, pairs.source_TM, pairs.destination_TM,
         [&](std::int64_t, std::span<const float> log_odds, std::span<float> grad) {
           return pair_loss(log_odds, grad, scale);
         },
         learner.grad_hidden_TH, learner.gradient);
-  });
-  const double gather_bytes = extra_peak_bytes([&] { gather_step(learner, gather, scale); });
+  }));
+  const auto gather_bytes = static_cast<double>(peak_growth([&] { gather_step(learner, gather, scale); }));
   const double full = 4.0 * kTokens * static_cast<double>(shape.vocabulary);
   const std::string name = shape.name() + " T=16384";
   const std::string how = "peak resident set, from /proc/self/status";

@@ -7,7 +7,6 @@
 
 #include "command.h"
 #include "progress.h"
-#include "routeopd/base/atomic_directory.h"
 #include "routeopd/base/sha256.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/eval/evaluate.h"
@@ -15,6 +14,8 @@
 
 namespace routeopd::app {
 namespace {
+
+constexpr std::int64_t kMostNew = 16384;
 
 struct EvalArguments {
   std::string model, out;
@@ -72,19 +73,24 @@ void run_eval(const EvalArguments& arguments) {
   }
   const model::Model model = model::load_model(arguments.model);
   eval::Protocol protocol = arguments.protocol;
-  for (const eval::Suite& suite : suites)
-    protocol.max_new_tokens = engine::longest_response(model, suite.prompts, protocol.max_new_tokens, 16384);
-  make_result_directory(arguments.out);
-  engine::LocalEngine engine(model, tokenizer.real_ids());
-  std::vector<std::vector<grade::EvalResponse>> responses;
+  protocol.max_new_tokens = kMostNew;  // what every suite's longest prompt leaves
   for (const eval::Suite& suite : suites) {
-    Progress progress("eval " + suite.name, std::ssize(suite.prompts) * protocol.n, arguments.output.quiet);
-    responses.push_back(
-        eval::evaluate(engine, suite, protocol, tokenizer,
-                       [&](std::int64_t done, std::int64_t) { progress.update(done, "responses"); }));
+    const std::int64_t most = protocol.max_new_tokens;
+    protocol.max_new_tokens =
+        engine::longest_response(model, suite.prompts, arguments.protocol.max_new_tokens, most);
   }
-  const Json summary = eval::summary_of(model_json(arguments.model), protocol, suites, responses);
-  eval::write_eval_files(arguments.out, summary, responses);
+  engine::LocalEngine engine(model, tokenizer.real_ids());
+  std::unique_ptr<Progress> progress;
+  const auto watch = [&](const eval::Suite& suite) -> engine::Watch {
+    progress.reset();  // the line of the suite before
+    progress = std::make_unique<Progress>("eval " + suite.name, std::ssize(suite.prompts) * protocol.n,
+                                          arguments.output.quiet);
+    return [&](std::int64_t done, std::int64_t) { progress->update(done, "responses"); };
+  };
+  const Json summary = eval::evaluate_into(arguments.out, engine, suites, protocol, tokenizer,
+                                           model_json(arguments.model), watch)
+                           .summary;
+  progress.reset();
   if (arguments.output.json) {
     std::cout << summary.dump() << '\n';
   } else if (!arguments.output.quiet) {

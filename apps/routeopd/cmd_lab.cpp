@@ -28,9 +28,9 @@ struct MainArguments {
 };
 
 // One progress line a stage, in turn.
-class Stages {
+class StageLines {
  public:
-  explicit Stages(bool quiet) : quiet_(quiet) {}
+  explicit StageLines(bool quiet) : quiet_(quiet) {}
   void update(const std::string& what, std::int64_t done, std::int64_t total, const std::string& note) {
     if (what != what_) {
       progress_.reset();
@@ -48,7 +48,7 @@ class Stages {
 
 void run_make(const MakeArguments& arguments) {
   {
-    Stages stages(arguments.output.quiet);
+    StageLines stages(arguments.output.quiet);
     lab::make_laboratory(arguments.out, arguments.options,
                          [&](const std::string& what, std::int64_t step, std::int64_t steps, double loss) {
                            stages.update(what, step, steps, fmt::format("loss {:.4f}", loss));
@@ -71,7 +71,7 @@ void run_main(MainArguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   lab::Study study;
   {
-    Stages stages(arguments.output.quiet);
+    StageLines stages(arguments.output.quiet);
     study = lab::run_study(options, [&](const std::string& what, std::int64_t done, std::int64_t total,
                                         const std::string& note) { stages.update(what, done, total, note); });
   }

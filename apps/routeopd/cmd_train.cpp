@@ -7,7 +7,6 @@
 
 #include "command.h"
 #include "progress.h"
-#include "routeopd/base/atomic_directory.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/eval/evaluate.h"
 #include "routeopd/text/tokenizer.h"
@@ -50,15 +49,10 @@ class Evaluator {
   void after(std::int64_t step) {
     if (recipe_.eval.every == 0 || (step % recipe_.eval.every != 0 && step != recipe_.train.steps)) return;
     engine::LocalEngine engine(student_, tokenizer_.real_ids());
-    std::vector<std::vector<grade::EvalResponse>> responses;
-    for (const eval::Suite& suite : suites_)
-      responses.push_back(eval::evaluate(engine, suite, protocol_, tokenizer_));
-    const std::filesystem::path directory =
-        std::filesystem::path(recipe_.out) / "eval" / fmt::format("step_{}", step);
-    make_result_directory(directory);
-    const Json summary =
-        eval::summary_of({{"path", recipe_.out}, {"step", step}}, protocol_, suites_, responses);
-    eval::write_eval_files(directory, summary, responses);
+    const std::filesystem::path run = recipe_.out;
+    const Json summary = eval::evaluate_into(run / "eval" / fmt::format("step_{}", step), engine, suites_,
+                                             protocol_, tokenizer_, {{"path", recipe_.out}, {"step", step}})
+                             .summary;
     note_ =
         fmt::format(", Avg@{} {:.1f} % at step {}", protocol_.n, 100 * summary["avg"].get<double>(), step);
   }

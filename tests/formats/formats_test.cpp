@@ -9,6 +9,7 @@
 
 #include "routeopd/formats/json_lines.h"
 #include "routeopd/formats/toml_settings.h"
+#include "testing_errors.h"
 
 namespace routeopd::formats {
 namespace {
@@ -29,16 +30,6 @@ class FileWith {
  private:
   std::filesystem::path path_;
 };
-
-template <class Work>
-std::string error_of(const Work& work) {
-  try {
-    work();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(JsonLines, ReadsObjectsPassesOverBlankLinesAndCountsThem) {
   const FileWith file("{\"a\":1}\n\n  \r\n{\"a\":2}\r\n{\"a\":3}");

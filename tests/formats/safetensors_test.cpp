@@ -113,8 +113,8 @@ TEST(Safetensors, RefusesALengthThatIsNot) {
 }
 
 TEST(Safetensors, RefusesAHeaderThatIsNotOneJsonObject) {
-  EXPECT_EQ(error_of_header("{}"), "no error");
-  EXPECT_EQ(error_of_header("{}   "), "no error");
+  EXPECT_EQ(error_of_header("{}"), "");
+  EXPECT_EQ(error_of_header("{}   "), "");
   EXPECT_THAT(error_of_header(" {}"), HasSubstr("starts with {"));
   EXPECT_THAT(error_of_header("[]"), HasSubstr("starts with {"));
   EXPECT_THAT(error_of_header("{} {}"), HasSubstr("header: expected JSON"));
@@ -130,7 +130,7 @@ TEST(Safetensors, RefusesAHeaderThatIsNotOneJsonObject) {
 }
 
 TEST(Safetensors, RefusesMetadataThatIsNotStrings) {
-  EXPECT_EQ(error_of_header(R"({"__metadata__":{}})"), "no error");
+  EXPECT_EQ(error_of_header(R"({"__metadata__":{}})"), "");
   EXPECT_THAT(error_of_header(R"({"__metadata__":{"a":1}})"),
               HasSubstr("__metadata__: a: expected a string, got number"));
   EXPECT_THAT(error_of_header(R"({"__metadata__":null})"), HasSubstr("__metadata__: expected an object"));
@@ -144,9 +144,9 @@ std::string error_of_tensor(const std::string& dtype, const std::string& shape, 
 }
 
 TEST(Safetensors, RefusesATensorThatIsNotWhatItSays) {
-  EXPECT_EQ(error_of_tensor("\"F32\"", "[2]", "[0,8]", 8), "no error");
-  EXPECT_EQ(error_of_tensor("\"F64\"", "[]", "[0,8]", 8), "no error");
-  EXPECT_EQ(error_of_tensor("\"F64\"", "[0,7]", "[0,0]", 0), "no error");
+  EXPECT_EQ(error_of_tensor("\"F32\"", "[2]", "[0,8]", 8), "");
+  EXPECT_EQ(error_of_tensor("\"F64\"", "[]", "[0,8]", 8), "");
+  EXPECT_EQ(error_of_tensor("\"F64\"", "[0,7]", "[0,0]", 0), "");
   EXPECT_THAT(error_of_tensor("\"F8_E4M3\"", "[8]", "[0,8]", 8),
               HasSubstr("t: dtype: expected F32 | F16 | BF16 | F64 | I32 | I64, got F8_E4M3"));
   EXPECT_THAT(error_of_tensor("4", "[2]", "[0,8]", 8), HasSubstr("t: dtype: expected"));
@@ -183,8 +183,8 @@ TEST(Safetensors, RefusesHolesOverlapsAndALooseEnd) {
                                R"(},"b":{"dtype":"F32","shape":[1],"data_offsets":)" + second + "}}",
                            data);
   };
-  EXPECT_EQ(two("[0,4]", "[4,8]", 8), "no error");
-  EXPECT_EQ(two("[4,8]", "[0,4]", 8), "no error") << "the header's order is free";
+  EXPECT_EQ(two("[0,4]", "[4,8]", 8), "");
+  EXPECT_EQ(two("[4,8]", "[0,4]", 8), "") << "the header's order is free";
   EXPECT_THAT(two("[0,4]", "[5,9]", 9),
               HasSubstr("b: expected data to begin at byte 4, got 5, so that a hole"));
   EXPECT_THAT(two("[1,5]", "[5,9]", 9), HasSubstr("a: expected data to begin at byte 0, got 1"));

@@ -12,18 +12,9 @@
 #include <vector>
 
 #include "routeopd/grade/eval_files.h"
+#include "testing_errors.h"
 
 namespace routeopd::grade {
-
-template <class Work>
-std::string error_of(const Work& work) {
-  try {
-    work();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 // Responses of one suite from rows of digits, one row a problem: "p0" has the samples of the first row.
 inline std::vector<EvalResponse> responses_of(const std::string& suite,

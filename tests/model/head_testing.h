@@ -23,7 +23,9 @@
 #include <vector>
 
 #include "routeopd/base/error.h"
+#include "routeopd/base/memory.h"
 #include "routeopd/model/heads/head.h"
+#include "testing_errors.h"
 
 namespace routeopd::model::testing {
 
@@ -122,37 +124,6 @@ auto with_threads(int n, const Work& work) {
   auto result = work();
   at::set_num_threads(before);
   return result;
-}
-
-// Bytes by which the resident set peaks above its size before `work`.
-template <class Work>
-std::int64_t peak_growth(const Work& work) {
-  const auto status = [](const std::string& field) {
-    std::ifstream file("/proc/self/status");
-    for (std::string word; file >> word;) {
-      if (word == field + ":") {
-        std::int64_t kilobytes = 0;
-        file >> kilobytes;
-        return kilobytes * 1024;
-      }
-    }
-    throw std::runtime_error("no " + field + " in /proc/self/status");
-  };
-  std::ofstream("/proc/self/clear_refs") << "5";  // forget the peak so far
-  const std::int64_t before = status("VmRSS");
-  work();
-  return status("VmHWM") - before;
-}
-
-// The message of the UserError that `work` throws, or "" when it does not throw.
-template <class Work>
-std::string error_of(const Work& work) {
-  try {
-    work();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
 }
 
 // A TokenLoss that remembers the threads it ran in.

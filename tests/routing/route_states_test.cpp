@@ -74,8 +74,9 @@ void expect_same_state(const OwnedBatch& batch, const Routes& routes, const Full
   }
 }
 
-void compare(const ObjectiveOptions& options, int vocabulary, int states, double scale, double disturbance,
-             unsigned seed) {
+// How many pairs were compared.
+int compare(const ObjectiveOptions& options, int vocabulary, int states, double scale, double disturbance,
+            unsigned seed) {
   std::mt19937 random(seed);
   std::vector<FullState> full;
   for (int n = 0; n < states; ++n)
@@ -85,16 +86,19 @@ void compare(const ObjectiveOptions& options, int vocabulary, int states, double
   Tally tally;
   for (std::size_t n = 0; n < full.size(); ++n) {
     expect_same_state(batch, routes, full[n], n, options, tally);
-    if (::testing::Test::HasFailure()) return;
+    if (::testing::Test::HasFailure()) break;
   }
   EXPECT_LE(tally.ambiguous, 1 + tally.pairs / 2000) << "of " << tally.pairs;
+  return tally.pairs;
 }
 
 TEST(RouteStates, EqualsTheReferenceOverSupportsAndPairs) {
   for (const std::int32_t k : {1, 2, 7, 16, 31, 32, 33, 64, 100, 300, kFullSupport}) {
     for (const std::int32_t m : {1, 2, 8, 9, 40}) {
       SCOPED_TRACE(::testing::Message() << "k " << k << " m " << m);
-      compare({.k = k, .m = m}, 400, 30, 2, 1, static_cast<unsigned>(k + m));
+      const int pairs = compare({.k = k, .m = m}, 400, 30, 2, 1, static_cast<unsigned>(k + m));
+      // At k = 1 the models may agree on the one id, and nothing is routed.
+      EXPECT_TRUE(k == 1 ? pairs >= m : pairs == 30 * m) << pairs << " pairs compared";
     }
   }
 }
@@ -104,7 +108,8 @@ TEST(RouteStates, EqualsTheReferenceForEveryArm) {
     const ObjectiveOptions options = objective_from({{"arm", arm}, {"k", 12}, {"m", 3}});
     if (options.loss != Loss::kRouted) continue;
     SCOPED_TRACE(arm);
-    for (const double scale : {0.3, 2.0, 8.0}) compare(options, 300, 200, scale, scale / 2, 17);
+    for (const double scale : {0.3, 2.0, 8.0})
+      EXPECT_GT(compare(options, 300, 200, scale, scale / 2, 17), 3 * 150) << scale;
   }
 }
 
@@ -114,8 +119,8 @@ TEST(RouteStates, EqualsTheReferenceOnEveryInstructionSet) {
     const std::int64_t target = left & -left;
     SCOPED_TRACE(hwy::TargetName(target));
     hwy::SetSupportedTargetsForTest(target);
-    compare({.k = 32, .m = 2}, 500, 100, 2, 1, 5);
-    compare({.k = kFullSupport, .m = 20}, 1500, 10, 2, 1, 6);
+    EXPECT_EQ(compare({.k = 32, .m = 2}, 500, 100, 2, 1, 5), 100 * 2);
+    EXPECT_EQ(compare({.k = kFullSupport, .m = 20}, 1500, 10, 2, 1, 6), 10 * 20);
     ++targets;
   }
   hwy::SetSupportedTargetsForTest(0);
@@ -125,8 +130,13 @@ TEST(RouteStates, EqualsTheReferenceOnEveryInstructionSet) {
 TEST(RouteStates, FewerIdsOutsideTheTopKThanControlsWouldLike) {
   for (const char* arm : {"rank_matched", "random_background", "student_proportional"}) {
     SCOPED_TRACE(arm);
-    compare(objective_from({{"arm", arm}, {"k", 5}}), 7, 200, 2, 2, 3);
-    compare(objective_from({{"arm", arm}, {"k", "full"}}), 6, 100, 2, 2, 4);  // no background at all
+    EXPECT_GT(compare(objective_from({{"arm", arm}, {"k", 5}}), 7, 200, 2, 2, 3), 0);
+    const int pairs = compare(objective_from({{"arm", arm}, {"k", "full"}}), 6, 100, 2, 2, 4);
+    if (arm == std::string("random_background")) {
+      EXPECT_EQ(pairs, 0) << "there is no background at all";
+    } else {
+      EXPECT_GT(pairs, 0);
+    }
   }
 }
 

@@ -55,4 +55,10 @@ void AtomicFile::fail(std::string_view what) const {
   throw UserError("{}: {} ({})", path_.string(), what, std::strerror(errno));
 }
 
+void write_file(const std::filesystem::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
 }  // namespace routeopd

@@ -33,4 +33,7 @@ class AtomicFile {
   bool committed_ = false;
 };
 
+// A whole file at once.
+void write_file(const std::filesystem::path& path, std::string_view text);
+
 }  // namespace routeopd

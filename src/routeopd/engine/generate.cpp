@@ -82,7 +82,7 @@ class Wave {
         const std::span logits(logits_BR.const_data_ptr<float>() + row * real_ids_,
                                static_cast<std::size_t>(real_ids_));
         record(sequence, logits, position);
-        ids[row] = std::max(sequence.ids.back(), 0);
+        ids[row] = sequence.ids.back();
         if (!capture_.hidden) continue;
         const float* const state = hidden.const_data_ptr<float>() + row * hidden.size(1);
         sequence.hidden.insert(sequence.hidden.end(), state, state + hidden.size(1));

@@ -2,12 +2,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/eval/evaluate.h"
 
+#include "routeopd/base/atomic_directory.h"
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/base/sha256.h"
 #include "routeopd/grade/answer.h"
 #include "routeopd/text/prompts.h"
 
 namespace routeopd::eval {
+namespace {
+
+// summary.json: the model, the protocol and each suite's figures.
+Json summary_of(const Json& model, const Protocol& protocol, const std::vector<Suite>& suites,
+                const std::vector<std::vector<grade::EvalResponse>>& responses) {
+  Json summary = {{"model", model},
+                  {"decoding",
+                   {{"n", protocol.n},
+                    {"temperature", protocol.temperature},
+                    {"top_p", protocol.top_p},
+                    {"max_new_tokens", protocol.max_new_tokens}}},
+                  {"seed", protocol.seed},
+                  {"template", protocol.prompt_template},
+                  {"extractor", kExtractor},
+                  {"suites", Json::object()}};
+  double total = 0;
+  for (std::size_t i = 0; i < suites.size(); ++i) {
+    Json suite = grade::suite_summary(responses[i], grade::Bootstrap{});
+    suite["sha256"] = suites[i].sha256;
+    total += suite["avg"].get<double>();
+    summary["suites"][suites[i].name] = std::move(suite);
+  }
+  summary["avg"] = total / static_cast<double>(suites.size());
+  return summary;
+}
+
+}  // namespace
 
 Suite read_suite(const std::string& name, const std::string& path, const Protocol& protocol,
                  const text::Tokenizer& tokenizer) {
@@ -48,39 +76,24 @@ std::vector<grade::EvalResponse> evaluate(engine::Engine& engine, const Suite& s
   return graded;
 }
 
-Json summary_of(const Json& model, const Protocol& protocol, const std::vector<Suite>& suites,
-                const std::vector<std::vector<grade::EvalResponse>>& responses) {
-  Json summary = {{"model", model},
-                  {"decoding",
-                   {{"n", protocol.n},
-                    {"temperature", protocol.temperature},
-                    {"top_p", protocol.top_p},
-                    {"max_new_tokens", protocol.max_new_tokens}}},
-                  {"seed", protocol.seed},
-                  {"template", protocol.prompt_template},
-                  {"extractor", kExtractor},
-                  {"suites", Json::object()}};
-  double total = 0;
-  for (std::size_t i = 0; i < suites.size(); ++i) {
-    Json suite = grade::suite_summary(responses[i], grade::Bootstrap{});
-    suite["sha256"] = suites[i].sha256;
-    total += suite["avg"].get<double>();
-    summary["suites"][suites[i].name] = std::move(suite);
+Evaluation evaluate_into(const std::filesystem::path& directory, engine::Engine& engine,
+                         const std::vector<Suite>& suites, const Protocol& protocol,
+                         const text::Tokenizer& tokenizer, const Json& model,
+                         const std::function<engine::Watch(const Suite&)>& watch) {
+  make_result_directory(directory);
+  Evaluation all;
+  for (const Suite& suite : suites) {
+    all.responses.push_back(
+        evaluate(engine, suite, protocol, tokenizer, watch ? watch(suite) : engine::Watch()));
   }
-  summary["avg"] = total / static_cast<double>(suites.size());
-  return summary;
-}
-
-void write_eval_files(const std::filesystem::path& directory, const Json& summary,
-                      const std::vector<std::vector<grade::EvalResponse>>& responses) {
   AtomicFile lines(directory / "responses.jsonl");
-  for (const auto& suite : responses) {
+  for (const auto& suite : all.responses) {
     for (const grade::EvalResponse& response : suite) lines.write(grade::line_of(response));
   }
   lines.commit();
-  AtomicFile file(directory / "summary.json");
-  file.write(summary.dump(2) + "\n");
-  file.commit();
+  all.summary = summary_of(model, protocol, suites, all.responses);
+  write_file(directory / "summary.json", all.summary.dump(2) + "\n");
+  return all;
 }
 
 grade::Correctness correctness_of(const std::vector<grade::EvalResponse>& responses, std::int64_t samples) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -43,13 +44,16 @@ std::vector<grade::EvalResponse> evaluate(engine::Engine& engine, const Suite& s
                                           const Protocol& protocol, const text::Tokenizer& tokenizer,
                                           const engine::Watch& watch = {});
 
-// summary.json: the model, the protocol and each suite's figures.
-Json summary_of(const Json& model, const Protocol& protocol, const std::vector<Suite>& suites,
-                const std::vector<std::vector<grade::EvalResponse>>& responses);
-
-// responses.jsonl and summary.json in `directory`, which exists.
-void write_eval_files(const std::filesystem::path& directory, const Json& summary,
-                      const std::vector<std::vector<grade::EvalResponse>>& responses);
+// All suites, kept as an eval directory: responses.jsonl and summary.json in `directory`, which must not hold anything.
+// `model` is what the summary says of the model; `watch` is asked for once a suite.
+struct Evaluation {
+  Json summary;
+  std::vector<std::vector<grade::EvalResponse>> responses;  // one list a suite
+};
+Evaluation evaluate_into(const std::filesystem::path& directory, engine::Engine& engine,
+                         const std::vector<Suite>& suites, const Protocol& protocol,
+                         const text::Tokenizer& tokenizer, const Json& model,
+                         const std::function<engine::Watch(const Suite&)>& watch = {});
 
 // Right and wrong alone, for contrasts in memory.
 grade::Correctness correctness_of(const std::vector<grade::EvalResponse>& responses, std::int64_t samples);

@@ -21,9 +21,7 @@ namespace fs = std::filesystem;
 constexpr const char* kEndOfText = "<|endoftext|>";
 
 void write_json(const fs::path& path, const Json& value) {
-  AtomicFile file(path);
-  file.write(value.dump(2) + "\n");
-  file.commit();
+  write_file(path, value.dump(2) + "\n");
 }
 
 void write_problems(const fs::path& path, std::uint64_t seed, Split split, std::int64_t count) {

@@ -7,11 +7,11 @@
 
 #include "routeopd/base/atomic_directory.h"
 #include "routeopd/base/atomic_file.h"
+#include "routeopd/base/memory.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/eval/evaluate.h"
 #include "routeopd/lab/task.h"
 #include "routeopd/probe/mismatch.h"
-#include "routeopd/train/metrics.h"
 #include "routeopd/train/train.h"
 
 namespace routeopd::lab {
@@ -26,41 +26,36 @@ constexpr std::size_t kBankPrompts = 32;
 class Bench {
  public:
   explicit Bench(const StudyOptions& options)
-      : options_(options),
-        tokenizer_(options.laboratory / "base"),
+      : tokenizer_(options.laboratory / "base"),
         base_(model::load_model(options.laboratory / "base")),
-        teacher_(model::load_model(options.laboratory / "teacher")),
-        teacher_engine_(teacher_, tokenizer_.real_ids()) {
+        teacher_(model::load_model(options.laboratory / "teacher")) {
     protocol_.n = options.samples;
     protocol_.max_new_tokens = kLongestResponse;
     protocol_.prompt_template = kTemplate;
-    suite_ =
-        eval::read_suite("heldout", (options.laboratory / "heldout.jsonl").string(), protocol_, tokenizer_);
-    if (options.problems > 0 && options.problems < std::ssize(suite_.prompts))
-      suite_.prompts.resize(static_cast<std::size_t>(options.problems));
-    engine::LocalEngine base_engine(base_, tokenizer_.real_ids());
+    suites_.push_back(
+        eval::read_suite("heldout", (options.laboratory / "heldout.jsonl").string(), protocol_, tokenizer_));
+    std::vector<Prompt>& problems = suites_.front().prompts;
+    if (options.problems > 0 && options.problems < std::ssize(problems))
+      problems.resize(static_cast<std::size_t>(options.problems));
+    engine::LocalEngine base(base_, tokenizer_.real_ids()), teacher(teacher_, tokenizer_.real_ids());
     routing::ObjectiveOptions objective;
     objective.k = options.k;
-    const std::span bank_prompts(suite_.prompts.data(), std::min(suite_.prompts.size(), kBankPrompts));
-    bank_.emplace(base_engine, teacher_engine_, bank_prompts, options.bank_states, kLongestResponse,
-                  objective, protocol_.seed);
+    bank_.emplace(base, teacher, std::span(problems).first(std::min(problems.size(), kBankPrompts)),
+                  options.bank_states, kLongestResponse, objective, protocol_.seed);
+    base_mass_ = bank_->mass(base);
   }
 
-  double average_of(const model::Model& model) { return grade::average(correctness_of(model)); }
-
-  grade::Correctness correctness_of(const model::Model& model) {
+  double average_of(const model::Model& model) {
     engine::LocalEngine engine(model, tokenizer_.real_ids());
-    return eval::correctness_of(eval::evaluate(engine, suite_, protocol_, tokenizer_), protocol_.n);
+    const auto responses = eval::evaluate(engine, suites_.front(), protocol_, tokenizer_);
+    return grade::average(eval::correctness_of(responses, protocol_.n));
   }
 
-  // The same, kept as an eval directory that `routeopd compare` reads.
+  // Kept as an eval directory that `routeopd compare` reads.
   grade::Correctness evaluate_into(const fs::path& directory, const model::Model& model, const Json& who) {
     engine::LocalEngine engine(model, tokenizer_.real_ids());
-    const std::vector<std::vector<grade::EvalResponse>> responses = {
-        eval::evaluate(engine, suite_, protocol_, tokenizer_)};
-    make_result_directory(directory);
-    eval::write_eval_files(directory, eval::summary_of(who, protocol_, {suite_}, responses), responses);
-    return eval::correctness_of(responses.front(), protocol_.n);
+    const eval::Evaluation all = eval::evaluate_into(directory, engine, suites_, protocol_, tokenizer_, who);
+    return eval::correctness_of(all.responses.front(), protocol_.n);
   }
 
   double mass_of(const model::Model& model) {
@@ -68,18 +63,18 @@ class Bench {
     return bank_->mass(engine);
   }
 
+  double base_mass() const { return base_mass_; }
   const model::Model& base() const { return base_; }
   const model::Model& teacher() const { return teacher_; }
   const text::Tokenizer& tokenizer() const { return tokenizer_; }
 
  private:
-  StudyOptions options_;
   text::Tokenizer tokenizer_;
   model::Model base_, teacher_;
-  engine::LocalEngine teacher_engine_;
   eval::Protocol protocol_;
-  eval::Suite suite_;
+  std::vector<eval::Suite> suites_;  // one
   std::optional<probe::MismatchBank> bank_;
+  double base_mass_ = 0;
 };
 
 // Nothing is tuned for an arm: its name is all that differs.
@@ -99,7 +94,7 @@ train::Recipe arm_recipe(const StudyOptions& options, const std::string& arm, st
   return recipe;
 }
 
-Json median_seconds(std::vector<Json>& steps) {
+Json median_seconds(const std::vector<Json>& steps) {
   Json medians = Json::object();
   if (steps.empty()) return medians;
   for (const auto& [stage, value] : steps.front().items()) {
@@ -114,26 +109,25 @@ Json median_seconds(std::vector<Json>& steps) {
 ArmRun run_arm(Bench& bench, const StudyOptions& options, const std::string& arm, std::uint64_t seed,
                double base_average, const StudyWatch& watch) {
   const train::Recipe recipe = arm_recipe(options, arm, seed);
-  train::reset_peak_memory();
+  reset_peak_resident();
   train::Inputs inputs = train::load_inputs(recipe, bench.tokenizer());
   ArmRun run;
   run.arm = arm;
   run.seed = seed;
-  run.mass_before = bench.mass_of(bench.base());
+  run.mass_before = bench.base_mass();
   run.path.emplace_back(0, base_average);
   std::vector<Json> seconds;
   const std::string what = fmt::format("{} seed {}", arm, seed);
   train::train(recipe, inputs, [&](std::int64_t step, const Json& metrics) {
     seconds.push_back(metrics["time"]);
     run.peak_bytes = std::max(run.peak_bytes, metrics["memory"]["peak_bytes"].get<std::int64_t>());
-    const bool last = step == options.steps;
-    if (last) {
+    if (step == options.steps) {
       run.correctness = bench.evaluate_into(fs::path(recipe.out) / "eval", inputs.student,
                                             {{"path", recipe.out}, {"step", step}});
       run.path.emplace_back(step, grade::average(run.correctness));
     } else if (options.evaluate_every > 0 && step % options.evaluate_every == 0) {
       run.path.emplace_back(step, bench.average_of(inputs.student));
-      train::reset_peak_memory();  // evaluations do not count
+      reset_peak_resident();  // evaluations do not count
     }
     if (watch) {
       watch(what, step, options.steps,
@@ -165,9 +159,8 @@ Study run_study(const StudyOptions& options, const StudyWatch& watch) {
   for (const std::uint64_t seed : options.seeds) {
     for (const std::string& arm : options.arms) {
       study.runs.push_back(run_arm(bench, options, arm, seed, study.base, watch));
-      AtomicFile file(options.out / "study.json");  // after every arm: what is done is not lost
-      file.write(study_json(study).dump(2) + "\n");
-      file.commit();
+      // After every arm: what is done is not lost.
+      write_file(options.out / "study.json", study_json(study).dump(2) + "\n");
     }
   }
   return study;

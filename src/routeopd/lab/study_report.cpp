@@ -120,8 +120,7 @@ std::string study_sentence(const Study& study) {
   if (!open.empty()) parts.push_back("for " + listed(open) + " the interval holds 0, so nothing is shown");
   return fmt::format(
       "Against {}: {}; the intervals are over held-out problems for {}, so they say nothing of how {} would "
-      "fare, nor of "
-      "differences among the other arms.",
+      "fare, nor of differences among the other arms.",
       study.options.arms.front(), listed(parts),
       study.options.seeds.size() == 1
           ? std::string("one training seed")

@@ -80,9 +80,7 @@ void write_config(const fs::path& from, const fs::path& to) {
     config[name] = "float32";
     changed = true;
   }
-  AtomicFile out(to / "config.json");
-  out.write(changed ? config.dump(2) + "\n" : text);
-  out.commit();
+  write_file(to / "config.json", changed ? config.dump(2) + "\n" : text);
 }
 
 }  // namespace

@@ -19,14 +19,16 @@ at::Tensor long_tensor(const std::vector<std::int64_t>& values) {
   return at::tensor(values, at::kLong);
 }
 
-SequenceGroup group_of(std::span<const std::int64_t> members, const std::vector<std::int64_t>& starts) {
+// Appends the packed places of the group's tokens to `tokens`.
+SequenceGroup group_of(std::span<const std::int64_t> members, const std::vector<std::int64_t>& starts,
+                       std::vector<std::int64_t>& tokens) {
   const auto length = [&](std::int64_t s) {
     return starts[static_cast<std::size_t>(s) + 1] - starts[static_cast<std::size_t>(s)];
   };
   SequenceGroup group;
   group.sequences = std::ssize(members);
   group.longest = length(members.front());
-  std::vector<std::int64_t> token_of_slot, slot_of_token, token_of_output;
+  std::vector<std::int64_t> token_of_slot, slot_of_token;
   for (std::int64_t row = 0; row < group.sequences; ++row) {
     const std::int64_t sequence = members[static_cast<std::size_t>(row)];
     const std::int64_t start = starts[static_cast<std::size_t>(sequence)];
@@ -36,12 +38,11 @@ SequenceGroup group_of(std::span<const std::int64_t> members, const std::vector<
       token_of_slot.push_back(start + std::min(j, length(sequence) - 1));
       if (j >= length(sequence)) continue;
       slot_of_token.push_back(row * group.longest + j);
-      token_of_output.push_back(start + j);
+      tokens.push_back(start + j);
     }
   }
   group.token_of_slot_BL = long_tensor(token_of_slot);
   group.slot_of_token = long_tensor(slot_of_token);
-  group.token_of_output = long_tensor(token_of_output);
   return group;
 }
 
@@ -64,14 +65,16 @@ PackedBatch pack(std::span<const std::vector<std::int32_t>> sequences) {
   std::iota(order.begin(), order.end(), std::int64_t{0});
   const auto length = [&](std::int64_t s) { return std::ssize(sequences[static_cast<std::size_t>(s)]); };
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return length(a) > length(b); });
+  std::vector<std::int64_t> tokens;  // in the order of the groups
   for (std::size_t first = 0; first < order.size();) {
     const std::int64_t longest = length(order[first]);
     const double least = longest <= kSmallLength ? 0 : kShortest * static_cast<double>(longest);
     std::size_t end = first + 1;
     while (end < order.size() && static_cast<double>(length(order[end])) >= least) ++end;
-    batch.groups.push_back(group_of(std::span(order).subspan(first, end - first), batch.starts_S1));
+    batch.groups.push_back(group_of(std::span(order).subspan(first, end - first), batch.starts_S1, tokens));
     first = end;
   }
+  batch.place_in_groups_T = long_tensor(tokens).argsort();
   return batch;
 }
 
@@ -87,16 +90,14 @@ at::Tensor packed_attention(const PackedBatch& batch, const at::Tensor& q_TND, c
     }
     return rows.transpose(1, 2);
   };
-  std::vector<at::Tensor> outputs, places;
+  std::vector<at::Tensor> outputs;
   for (const SequenceGroup& group : batch.groups) {
     const at::Tensor out_BNLD = at::scaled_dot_product_attention(padded(q_TND, group), padded(k_TMD, group),
                                                                  padded(v_TMD, group), {}, 0.0,
                                                                  /*is_causal=*/true);
     outputs.push_back(out_BNLD.transpose(1, 2).reshape({-1, n * d}).index_select(0, group.slot_of_token));
-    places.push_back(group.token_of_output);
   }
-  // Groups hold the tokens in another order than the batch.
-  return at::cat(outputs).index_select(0, at::cat(places).argsort());
+  return at::cat(outputs).index_select(0, batch.place_in_groups_T);
 }
 
 }  // namespace routeopd::model

@@ -18,8 +18,7 @@ struct SequenceGroup {
   std::int64_t sequences = 0;   // B
   std::int64_t longest = 0;     // L
   at::Tensor token_of_slot_BL;  // int64, [B * L]: the packed token, or any token behind a sequence's end
-  at::Tensor slot_of_token;  // int64, the slot of each of the group's tokens, in the order of token_of_output
-  at::Tensor token_of_output;  // int64, their packed places
+  at::Tensor slot_of_token;     // int64: the slot of each of the group's tokens
 };
 
 struct PackedBatch {
@@ -27,6 +26,7 @@ struct PackedBatch {
   at::Tensor positions_T;  // int64, from 0 in each sequence
   std::vector<std::int64_t> starts_S1;
   std::vector<SequenceGroup> groups;
+  at::Tensor place_in_groups_T;  // int64: where a token stands among the groups' tokens behind one another
 
   std::int64_t tokens() const { return ids_T.numel(); }
 };

@@ -55,8 +55,7 @@ void check_length(const Prompt& prompt, const Recipe& recipe, const model::Model
   if (std::ssize(prompt.ids) + response > positions)
     throw UserError(
         "{}: prompt {} has {} tokens; with a response of {} it passes the {} positions of the {}; try a "
-        "smaller "
-        "[rollout] max_new_tokens",
+        "smaller [rollout] max_new_tokens",
         recipe.data.prompts, prompt.id, prompt.ids.size(), response, positions, who);
 }
 

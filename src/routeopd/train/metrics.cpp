@@ -2,12 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/metrics.h"
 
-#include <malloc.h>
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -63,21 +59,6 @@ Json StageClock::seconds() const {
   Json all = seconds_;
   all["total"] = total_;
   return all;
-}
-
-std::int64_t peak_memory_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
-  }
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
-}
-
-void reset_peak_memory() {
-  ::malloc_trim(0);
-  std::ofstream("/proc/self/clear_refs") << "5";
 }
 
 Json step_metrics(std::int64_t step, const Experience& experience, const UpdateResult& update) {

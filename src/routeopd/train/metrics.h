@@ -27,9 +27,6 @@ class StageClock {
   double total_ = 0;
 };
 
-std::int64_t peak_memory_bytes();  // resident, of this process since its start or the last reset
-void reset_peak_memory();          // gives free memory back and counts the peak anew, where the system can
-
 // `step` counts from 1.
 Json step_metrics(std::int64_t step, const Experience& experience, const UpdateResult& update);
 

@@ -20,9 +20,7 @@ RunDirectory::RunDirectory(const Recipe& recipe) : recipe_(recipe), path_(recipe
     throw UserError("recipe: a text in it is not UTF-8; are the paths right?");
   }
   make_result_directory(path_);
-  AtomicFile file(path_ / "recipe.toml");
-  file.write(text);
-  file.commit();
+  write_file(path_ / "recipe.toml", text);
 }
 
 void RunDirectory::discard() {
@@ -66,10 +64,8 @@ void RunDirectory::checkpoint(std::int64_t step, const model::Model& student, co
   fs::create_directory(state, failed);
   if (failed) throw UserError("{}: cannot be made ({})", state.string(), failed.message());
   model::save_tensors(state / "optimizer.safetensors", optimizer.state());
-  AtomicFile counters(state / "state.json");
-  counters.write(Json{{"step", step}, {"updates", optimizer.updates()}, {"seed", recipe_.seed}}.dump(2) +
-                 "\n");
-  counters.commit();
+  write_file(state / "state.json",
+             Json{{"step", step}, {"updates", optimizer.updates()}, {"seed", recipe_.seed}}.dump(2) + "\n");
   target.commit();
 
   kept_.push_back(step);

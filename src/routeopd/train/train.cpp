@@ -9,6 +9,7 @@
 
 #include "routeopd/base/cpu.h"
 #include "routeopd/base/interrupt.h"
+#include "routeopd/base/memory.h"
 #include "routeopd/train/metrics.h"
 #include "routeopd/train/run_directory.h"
 #include "routeopd/train/schedule.h"
@@ -107,7 +108,7 @@ void train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch) {
       clock.book("save");
       Json metrics = step_metrics(done, experience, update);
       metrics["time"] = clock.seconds();
-      metrics["memory"] = {{"peak_bytes", peak_memory_bytes()}};
+      metrics["memory"] = {{"peak_bytes", peak_resident_bytes()}};
       run.metrics(metrics);
       if (watch) watch(done, metrics);
       check_interrupt();

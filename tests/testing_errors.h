@@ -1,0 +1,23 @@
+// The error that a piece of work ends with.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "routeopd/base/error.h"
+
+namespace routeopd {
+
+// The message of the UserError that `work` throws, "" when it throws none. Another exception goes through, and fails the
+// test.
+template <class Work>
+std::string error_of(const Work& work) {
+  try {
+    work();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace routeopd
