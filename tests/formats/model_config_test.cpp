@@ -56,7 +56,11 @@ TEST(ModelConfig, ReadsTheFormOfTransformers4) {
   EXPECT_EQ(config.head_dim, 128);
   EXPECT_EQ(config.max_position_embeddings, 40960);
   EXPECT_EQ(config.rms_norm_eps, 1e-6);
-  EXPECT_EQ(config.rope_theta, 1e6);
+  EXPECT_EQ(config.rope.theta, 1e6);
+  EXPECT_EQ(config.rope.type, "default");
+  EXPECT_EQ(config.dtype, "bfloat16");
+  EXPECT_TRUE(config.qk_norm());
+  EXPECT_FALSE(config.qkv_bias || config.output_bias || config.mlp_bias);
   EXPECT_TRUE(config.tie_word_embeddings);
   EXPECT_THAT(config.eos_token_ids, ElementsAre(151645));
 }
@@ -67,9 +71,9 @@ TEST(ModelConfig, ReadsTheFormOfTransformers5) {
   file.erase("rope_scaling");
   file["rope_parameters"] = {{"rope_theta", 5e5}, {"rope_type", "default"}};
   file["layer_types"] = std::vector<std::string>(28, "full_attention");
-  EXPECT_EQ(read(file).rope_theta, 5e5);
+  EXPECT_EQ(read(file).rope.theta, 5e5);
   file["rope_theta"] = 5e5;
-  EXPECT_EQ(read(file).rope_theta, 5e5);
+  EXPECT_EQ(read(file).rope.theta, 5e5);
   file["rope_theta"] = 1e6;
   EXPECT_THAT(error_of([&] { read(file); }), HasSubstr("rope_parameters: rope_theta: expected"));
 }
@@ -80,10 +84,10 @@ TEST(ModelConfig, FillsInWhatIsLeftOut) {
     file.erase(key);
   file["num_key_value_heads"] = nullptr;
   const ModelConfig config = read(file);
-  EXPECT_EQ(config.head_dim, 64) << "hidden_size / num_attention_heads";
+  EXPECT_EQ(config.head_dim, 128) << "Qwen3Config's own";
   EXPECT_EQ(config.num_key_value_heads, 16);
   EXPECT_EQ(config.rms_norm_eps, 1e-6);
-  EXPECT_EQ(config.rope_theta, 1e4);
+  EXPECT_EQ(config.rope.theta, 1e4);
   EXPECT_FALSE(config.tie_word_embeddings);
   EXPECT_THAT(config.eos_token_ids, IsEmpty());
 }
@@ -100,21 +104,25 @@ TEST(ModelConfig, StopsOfTheGenerationConfigWin) {
 }
 
 TEST(ModelConfig, RefusesWhatItDoesNotCompute) {
-  EXPECT_THAT(error_with("model_type", "llama"),
-              HasSubstr("config.json: model_type: expected qwen3, the only one supported, got llama"));
-  EXPECT_THAT(error_without("model_type"), HasSubstr("model_type: expected qwen3"));
+  EXPECT_THAT(error_with("model_type", "gpt2"),
+              HasSubstr("config.json: model_type: expected one of qwen2, qwen3, llama, got gpt2"));
+  EXPECT_THAT(error_without("model_type"),
+              HasSubstr("model_type: expected one of qwen2, qwen3, llama, got null"));
   EXPECT_THAT(error_with("architectures", {"Qwen3ForSequenceClassification"}),
               HasSubstr("architectures: expected"));
-  EXPECT_THAT(error_with("attention_bias", true), HasSubstr("attention_bias: expected false"));
   EXPECT_THAT(error_with("attention_dropout", 0.1), HasSubstr("attention_dropout: expected 0"));
   EXPECT_THAT(error_with("hidden_act", "gelu"),
               HasSubstr("hidden_act: expected silu, the only one supported, got gelu"));
-  EXPECT_THAT(error_with("use_sliding_window", true), HasSubstr("use_sliding_window: expected false"));
-  EXPECT_THAT(error_with("rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}),
-              HasSubstr("rope_scaling: expected none"));
+  EXPECT_THAT(error_with("partial_rotary_factor", 0.5), HasSubstr("partial_rotary_factor: expected 1"));
+  EXPECT_THAT(
+      error_with("rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}),
+      HasSubstr(
+          "rope_scaling: rope_type: expected default, linear or llama3, the only ones supported, got yarn"));
   EXPECT_THAT(error_with("rope_parameters", {{"rope_theta", 1e6}, {"rope_type", "yarn"}}),
               HasSubstr("rope_parameters: rope_type: expected default"));
   EXPECT_THAT(error_with("rope_parameters", {{"rope_theta", 1e6}, {"factor", 4}}), HasSubstr("got factor"));
+  EXPECT_THAT(error_with("rope_parameters", {{"full_attention", {{"rope_theta", 1e6}}}}),
+              HasSubstr("got full_attention"));
   EXPECT_THAT(error_with("quantization_config", {{"bits", 4}}),
               HasSubstr("quantization_config: expected none"));
   EXPECT_THAT(
@@ -122,6 +130,80 @@ TEST(ModelConfig, RefusesWhatItDoesNotCompute) {
       HasSubstr("layer_types: expected full_attention, the only one supported, got sliding_attention"));
   EXPECT_THAT(error_with("layer_types", {"full_attention"}),
               HasSubstr("layer_types: expected a list of 28 names"));
+}
+
+// Most Qwen files name a window that no layer uses.
+TEST(ModelConfig, RefusesSlidingWindowsThatAreUsed) {
+  Json file = qwen3();
+  file["sliding_window"] = 4096;
+  read(file);
+  file["use_sliding_window"] = true;
+  read(file);  // from layer 28 of 28 on
+  file["max_window_layers"] = 21;
+  EXPECT_THAT(
+      error_of([&] { read(file); }),
+      HasSubstr(
+          "use_sliding_window: expected false or max_window_layers of at least 28, got a window of 4096 "
+          "from layer 21 on"));
+  file["layer_types"] = std::vector<std::string>(28, "full_attention");
+  read(file);  // which wins
+}
+
+TEST(ModelConfig, ReadsBiasesAsEachArchitectureHasThem) {
+  Json file = qwen3();
+  file["attention_bias"] = true;
+  EXPECT_TRUE(read(file).qkv_bias);
+  EXPECT_TRUE(read(file).output_bias);
+  file["model_type"] = "qwen2";
+  file["architectures"] = {"Qwen2ForCausalLM"};
+  for (const bool said : {false, true}) {
+    file["attention_bias"] = said;
+    EXPECT_TRUE(read(file).qkv_bias) << "whatever attention_bias says";
+    EXPECT_FALSE(read(file).output_bias);
+    EXPECT_FALSE(read(file).qk_norm());
+  }
+  file.erase("head_dim");
+  EXPECT_EQ(read(file).head_dim, 64) << "hidden_size / num_attention_heads";
+  file["model_type"] = "llama";
+  file["architectures"] = nullptr;
+  file["mlp_bias"] = true;
+  EXPECT_TRUE(read(file).mlp_bias);
+  EXPECT_TRUE(read(file).output_bias);
+  EXPECT_EQ(read(file).head_dim, 64);
+  file.erase("eos_token_id");
+  EXPECT_THAT(read(file).eos_token_ids, ElementsAre(2)) << "LlamaConfig's own";
+  file["eos_token_id"] = nullptr;
+  EXPECT_THAT(read(file).eos_token_ids, IsEmpty());
+  file.erase("num_key_value_heads");
+  EXPECT_EQ(read(file).num_key_value_heads, 16);
+}
+
+TEST(ModelConfig, ReadsRopeScalingInBothForms) {
+  const Json scaling = {{"rope_type", "llama3"},
+                        {"factor", 32.0},
+                        {"low_freq_factor", 1.0},
+                        {"high_freq_factor", 4.0},
+                        {"original_max_position_embeddings", 8192}};
+  Json file = qwen3();
+  file["rope_scaling"] = scaling;
+  const RopeParameters four = read(file).rope;
+  EXPECT_EQ(four, (RopeParameters{1e6, "llama3", 32, 1, 4, 8192}));
+  file.erase("rope_scaling");
+  file.erase("rope_theta");
+  file["rope_parameters"] = scaling;
+  file["rope_parameters"]["rope_theta"] = 1e6;
+  EXPECT_EQ(read(file).rope, four);
+  EXPECT_EQ(read(json_of(read(file))).rope, four);
+  file["rope_parameters"].erase("original_max_position_embeddings");
+  EXPECT_EQ(read(file).rope.original_positions, 40960);
+  file["rope_parameters"]["high_freq_factor"] = 1;
+  EXPECT_THAT(error_of([&] { read(file); }),
+              HasSubstr("high_freq_factor: expected more than low_freq_factor"));
+  file["rope_parameters"].erase("factor");
+  EXPECT_THAT(error_of([&] { read(file); }), HasSubstr("rope_parameters: factor: expected a number"));
+  file["rope_parameters"] = {{"type", "linear"}, {"factor", 2.5}};
+  EXPECT_EQ(read(file).rope, (RopeParameters{1e4, "linear", 2.5}));
+  EXPECT_EQ(read(json_of(read(file))).rope, (RopeParameters{1e4, "linear", 2.5}));
 }
 
 TEST(ModelConfig, RefusesNumbersOutOfBounds) {
@@ -150,7 +232,7 @@ TEST(ModelConfig, RefusesNumbersOutOfBounds) {
 
 TEST(ModelConfig, ReadsBackItsOwnJson) {
   ModelConfig config = read(qwen3(), R"({"eos_token_id":[151645,151643]})");
-  config.rope_theta = 12345.5;
+  config.rope.theta = 12345.5;
   config.rms_norm_eps = 1e-5;
   for (const std::vector<std::int32_t>& stops : {std::vector<std::int32_t>{}, {3}, {3, 4}}) {
     config.eos_token_ids = stops;
@@ -158,7 +240,7 @@ TEST(ModelConfig, ReadsBackItsOwnJson) {
     const ModelConfig again = read(written);
     EXPECT_EQ(json_of(again), written);
     EXPECT_EQ(again.eos_token_ids, stops);
-    EXPECT_EQ(again.rope_theta, 12345.5);
+    EXPECT_EQ(again.rope.theta, 12345.5);
     EXPECT_EQ(again.rms_norm_eps, 1e-5);
     EXPECT_EQ(again.head_dim, 128);
     EXPECT_TRUE(again.tie_word_embeddings);

@@ -28,57 +28,61 @@ const Fields<ModelConfig>& sizes() {
   return fields;
 }
 
-double positive_of(const Json& object, const char* key, double high) {
-  try {
-    return number_in(value_or_null(object, key), {0, high, true});
-  } catch (const UserError& error) {
-    throw UserError("{}: {}", key, error.what());
-  }
+// What transformers fills in for a key that is not there at all.
+struct Family {
+  const char* model_type;
+  const char* architecture;
+  std::int64_t kv_heads;  // 0: as many as query heads
+  std::int64_t head_dim;  // 0: hidden_size / num_attention_heads
+  Json eos;
+};
+
+const std::vector<Family>& families() {
+  static const std::vector<Family> all = {{"qwen2", "Qwen2ForCausalLM", 32, 0, nullptr},
+                                          {"qwen3", "Qwen3ForCausalLM", 32, 128, nullptr},
+                                          {"llama", "LlamaForCausalLM", 0, 0, 2}};
+  return all;
 }
 
-void refuse_unsupported(const Json& config, std::int64_t layers) {
-  expect_only(config, "architectures", Json::array({"Qwen3ForCausalLM"}));
-  expect_only(config, "hidden_act", "silu");
-  expect_only(config, "attention_bias", false);
-  expect_only(config, "attention_dropout", 0.0);
-  expect_only(config, "use_sliding_window", false);
-  expect_only(config, "partial_rotary_factor", 1.0);
-  expect_none(config, "rope_scaling");
-  expect_none(config, "quantization_config");
-  expect_none(config, "auto_map");  // code of the model's own
-  const Json& types = value_or_null(config, "layer_types");
-  if (types.is_null()) return;
-  if (!types.is_array() || types.size() != static_cast<std::size_t>(layers))
-    throw UserError("layer_types: expected a list of {} names, got {}", layers, shown(types));
-  for (const Json& type : types) {
-    if (type != "full_attention")
-      throw UserError("layer_types: expected full_attention, the only one supported, got {}", shown(type));
+const Family& family_of(const Json& type) {
+  std::string known;
+  for (const Family& family : families()) {
+    if (type == family.model_type) return family;
+    known += (known.empty() ? "" : ", ") + std::string(family.model_type);
   }
+  throw UserError("model_type: expected one of {}, got {}", known, shown(type));
 }
 
-// transformers 4 writes rope_theta, transformers 5 rope_parameters {rope_theta, rope_type}.
-double rope_theta_of(const Json& config) {
-  constexpr double kHighest = 1e12;
-  const Json& parameters = value_or_null(config, "rope_parameters");
-  const bool top = !value_or_null(config, "rope_theta").is_null();
-  if (parameters.is_null())
-    return top ? positive_of(config, "rope_theta", kHighest) : ModelConfig().rope_theta;
-  if (!parameters.is_object())
-    throw UserError("rope_parameters: expected an object, got {}", shown(parameters));
-  for (const auto& [key, value] : parameters.items()) {
-    if (key == "rope_theta" || key == "rope_type") continue;
-    if (key == "partial_rotary_factor" && value == 1.0) continue;
-    throw UserError("rope_parameters: expected rope_theta and rope_type alone, got {}", key);
+// Which layers look at a window alone: those that layer_types names, else those from max_window_layers on where
+// use_sliding_window says so. (A window that no layer uses is written into most Qwen files.)
+void refuse_windows(const Json& file, std::int64_t layers) {
+  const Json& types = value_or_null(file, "layer_types");
+  if (!types.is_null()) {
+    if (!types.is_array() || types.size() != static_cast<std::size_t>(layers))
+      throw UserError("layer_types: expected a list of {} names, got {}", layers, shown(types));
+    for (const Json& type : types) {
+      if (type != "full_attention")
+        throw UserError("layer_types: expected full_attention, the only one supported, got {}", shown(type));
+    }
+    return;
   }
-  try {
-    expect_only(parameters, "rope_type", "default");
-    const double theta = positive_of(parameters, "rope_theta", kHighest);
-    if (top && positive_of(config, "rope_theta", kHighest) != theta)
-      throw UserError("rope_theta: expected {} as outside of it, got {}", shown(config["rope_theta"]), theta);
-    return theta;
-  } catch (const UserError& error) {
-    throw UserError("rope_parameters: {}", error.what());
-  }
+  if (!flag_or(file, "use_sliding_window", false) || value_or_null(file, "sliding_window").is_null()) return;
+  const Json& first = value_or_null(file, "max_window_layers");
+  if (first.is_null() || number_in(first, {0, 1 << 20}, true) < static_cast<double>(layers))
+    throw UserError(
+        "use_sliding_window: expected false or max_window_layers of at least {}, got a window of {} from "
+        "layer {} on; sliding windows are not supported",
+        layers, shown(file["sliding_window"]), first.is_null() ? "28" : shown(first));
+}
+
+void refuse_unsupported(const Json& file, const Family& family, std::int64_t layers) {
+  expect_only(file, "architectures", Json::array({family.architecture}));
+  if (value_or_null(file, "hidden_act") != "swish")  // another name of the same
+    expect_only(file, "hidden_act", "silu");
+  expect_only(file, "attention_dropout", 0.0);
+  expect_none(file, "quantization_config");
+  expect_none(file, "auto_map");  // code of the model's own
+  if (family.model_type != std::string_view("llama")) refuse_windows(file, layers);
 }
 
 std::vector<std::int32_t> stops_of(const Json& object, std::int64_t vocab_size) {
@@ -98,20 +102,30 @@ std::vector<std::int32_t> stops_of(const Json& object, std::int64_t vocab_size) 
   return ids;
 }
 
+std::int64_t default_of(const Family& family, const ModelConfig& config, const std::string& name, bool null) {
+  if (name == "num_key_value_heads")
+    return null || family.kv_heads == 0 ? config.num_attention_heads : family.kv_heads;
+  if (!null && family.head_dim != 0) return family.head_dim;
+  if (config.hidden_size % config.num_attention_heads != 0)
+    throw UserError("head_dim: expected it, since {} heads do not divide hidden_size {}, got none",
+                    config.num_attention_heads, config.hidden_size);
+  return config.hidden_size / config.num_attention_heads;
+}
+
+std::string dtype_of(const Json& file) {
+  const Json& newer = value_or_null(file, "dtype");
+  const Json& dtype = newer.is_null() ? value_or_null(file, "torch_dtype") : newer;
+  return dtype.is_null() ? "" : shown(dtype);
+}
+
 ModelConfig config_of(const Json& file) {
-  const Json& type = value_or_null(file, "model_type");
-  if (type != "qwen3")
-    throw UserError("model_type: expected qwen3, the only one supported, got {}", shown(type));
+  const Family& family = family_of(value_or_null(file, "model_type"));
   ModelConfig config;
+  config.model_type = family.model_type;
   for (const Field<ModelConfig>& field : sizes()) {
     Json value = value_or_null(file, field.name.c_str());
-    if (value.is_null() && field.name == "num_key_value_heads") value = config.num_attention_heads;
-    if (value.is_null() && field.name == "head_dim") {
-      if (config.hidden_size % config.num_attention_heads != 0)
-        throw UserError("head_dim: expected it, since {} heads do not divide hidden_size {}, got none",
-                        config.num_attention_heads, config.hidden_size);
-      value = config.hidden_size / config.num_attention_heads;
-    }
+    if (value.is_null() && (field.name == "num_key_value_heads" || field.name == "head_dim"))
+      value = default_of(family, config, field.name, file.contains(field.name));
     set_field(config, sizes(), field.name, value);
   }
   if (config.num_attention_heads % config.num_key_value_heads != 0)
@@ -119,16 +133,31 @@ ModelConfig config_of(const Json& file) {
                     config.num_attention_heads, config.num_key_value_heads);
   if (config.head_dim % 2 != 0)
     throw UserError("head_dim: expected an even number, for its halves are rotated, got {}", config.head_dim);
-  refuse_unsupported(file, config.num_hidden_layers);
+  refuse_unsupported(file, family, config.num_hidden_layers);
   if (!value_or_null(file, "rms_norm_eps").is_null())
-    config.rms_norm_eps = positive_of(file, "rms_norm_eps", 1);
-  config.rope_theta = rope_theta_of(file);
+    config.rms_norm_eps =
+        naming("rms_norm_eps", [&] { return number_in(file["rms_norm_eps"], {0, 1, true}); });
+  config.rope = rope_parameters_of(file, config.max_position_embeddings);
+  // Qwen2 has these biases whatever attention_bias says, and none on the way out.
+  const bool all_biases = config.model_type != "qwen2" && flag_or(file, "attention_bias", false);
+  config.qkv_bias = all_biases || config.model_type == "qwen2";
+  config.output_bias = all_biases;
+  config.mlp_bias = config.model_type == "llama" && flag_or(file, "mlp_bias", false);
   config.tie_word_embeddings = flag_or(file, "tie_word_embeddings", false);
+  config.dtype = dtype_of(file);
   config.eos_token_ids = stops_of(file, config.vocab_size);
+  if (!file.contains("eos_token_id") && !family.eos.is_null())
+    config.eos_token_ids = stops_of({{"eos_token_id", family.eos}}, config.vocab_size);
   return config;
 }
 
 }  // namespace
+
+std::vector<std::string> known_model_types() {
+  std::vector<std::string> names;
+  for (const Family& family : families()) names.emplace_back(family.model_type);
+  return names;
+}
 
 ModelConfig read_model_config(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / "config.json";
@@ -148,22 +177,30 @@ Json json_of(const ModelConfig& config) {
   Json stops;  // null, one id or a list, as transformers writes them
   if (config.eos_token_ids.size() == 1) stops = config.eos_token_ids.front();
   if (config.eos_token_ids.size() > 1) stops = config.eos_token_ids;
-  Json json = {{"architectures", {"Qwen3ForCausalLM"}},
+  Json json = {{"architectures", {family_of(config.model_type).architecture}},
                {"model_type", config.model_type},
                {"dtype", "float32"},
                {"hidden_act", "silu"},
-               {"attention_bias", false},
                {"attention_dropout", 0.0},
-               {"use_sliding_window", false},
-               {"sliding_window", nullptr},
-               {"layer_types", std::vector<std::string>(static_cast<std::size_t>(config.num_hidden_layers),
-                                                        "full_attention")},
                {"rms_norm_eps", config.rms_norm_eps},
                // transformers 4 and most other readers know the first form, transformers 5 the second.
-               {"rope_theta", config.rope_theta},
-               {"rope_parameters", {{"rope_theta", config.rope_theta}, {"rope_type", "default"}}},
+               {"rope_theta", config.rope.theta},
+               {"rope_parameters", json_of(config.rope)},
                {"tie_word_embeddings", config.tie_word_embeddings},
                {"eos_token_id", stops}};
+  if (config.rope.type != "default") {
+    json["rope_scaling"] = json_of(config.rope);
+    json["rope_scaling"].erase("rope_theta");
+  }
+  if (config.model_type != "qwen2") json["attention_bias"] = config.output_bias;
+  if (config.model_type == "llama") {
+    json["mlp_bias"] = config.mlp_bias;
+  } else {
+    json["use_sliding_window"] = false;
+    json["sliding_window"] = nullptr;
+    json["layer_types"] =
+        std::vector<std::string>(static_cast<std::size_t>(config.num_hidden_layers), "full_attention");
+  }
   for (const Field<ModelConfig>& field : sizes()) json[field.name] = field.get(config);
   return json;
 }

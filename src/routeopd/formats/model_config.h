@@ -10,12 +10,14 @@
 #include <vector>
 
 #include "routeopd/base/fields.h"
+#include "routeopd/formats/rope_parameters.h"
 
 namespace routeopd::formats {
 
 struct ModelConfig {
-  std::string model_type = "qwen3";
-  std::int64_t vocab_size = 0;  // rows of the embedding, padding included
+  std::string model_type = "qwen3";  // qwen2 | qwen3 | llama
+  std::string dtype;                 // of the weights, as the file says; empty where it does not
+  std::int64_t vocab_size = 0;       // rows of the embedding, padding included
   std::int64_t hidden_size = 0;
   std::int64_t intermediate_size = 0;
   std::int64_t num_hidden_layers = 0;
@@ -24,10 +26,18 @@ struct ModelConfig {
   std::int64_t head_dim = 0;
   std::int64_t max_position_embeddings = 0;
   double rms_norm_eps = 1e-6;
-  double rope_theta = 10000;
+  RopeParameters rope;
+  bool qkv_bias = false;     // on the projections to queries, keys and values
+  bool output_bias = false;  // on the projection back from attention
+  bool mlp_bias = false;
   bool tie_word_embeddings = false;
   std::vector<std::int32_t> eos_token_ids;  // of config.json; generation_config.json's, where it has any, win
+
+  bool qk_norm() const { return model_type == "qwen3"; }  // queries and keys are normalised head by head
 };
+
+// The model types that are understood.
+std::vector<std::string> known_model_types();
 
 // Reads DIR/config.json and, where it is there, DIR/generation_config.json.
 ModelConfig read_model_config(const std::filesystem::path& directory);

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "routeopd/base/error.h"
-#include "routeopd/model/qwen3.h"
+#include "routeopd/model/decoder.h"
 
 namespace routeopd::model {
 
@@ -43,7 +43,7 @@ at::Tensor KvCache::prefill(const Model& model, const PackedBatch& prompts) {
   }
   reserve(longest_);
   const at::Tensor rows_T = at::tensor(rows, at::kLong);
-  const at::Tensor hidden_TH = qwen3_hidden(
+  const at::Tensor hidden_TH = decoder_hidden(
       model, prompts.ids_T, prompts.positions_T,
       [&](std::size_t layer, const at::Tensor& q_TND, const at::Tensor& k_TMD, const at::Tensor& v_TMD) {
         // [B, L, M, D] views, so that a (row, position) pair names a place.
@@ -62,7 +62,7 @@ at::Tensor KvCache::step(const Model& model, const at::Tensor& ids_B) {
   reserve(longest_);
   const at::Tensor visible_B11L =
       (at::arange(longest_, at::kLong).unsqueeze(0) <= positions_B.unsqueeze(1)).view({b, 1, 1, longest_});
-  const at::Tensor hidden_BH = qwen3_hidden(
+  const at::Tensor hidden_BH = decoder_hidden(
       model, ids_B, positions_B,
       [&](std::size_t layer, const at::Tensor& q_BND, const at::Tensor& k_BMD, const at::Tensor& v_BMD) {
         keys_BMLD_[layer].transpose(1, 2).index_put_({rows_B, positions_B}, k_BMD);

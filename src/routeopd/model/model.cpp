@@ -4,6 +4,7 @@
 
 #include <c10/core/GradMode.h>
 
+#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -27,6 +28,30 @@ void fill_normal(at::Tensor& tensor, std::uint64_t seed, std::uint32_t number, d
   }
 }
 
+// The tensors of a layer under their names in Hugging Face's files.
+struct LayerRow {
+  const char* name;
+  at::Tensor Layer::* tensor;
+};
+constexpr std::array<LayerRow, 18> kLayerRows = {{{"input_layernorm.weight", &Layer::input_norm_H},
+                                                  {"self_attn.q_proj.weight", &Layer::q_proj_QH},
+                                                  {"self_attn.q_proj.bias", &Layer::q_bias_Q},
+                                                  {"self_attn.k_proj.weight", &Layer::k_proj_CH},
+                                                  {"self_attn.k_proj.bias", &Layer::k_bias_C},
+                                                  {"self_attn.v_proj.weight", &Layer::v_proj_CH},
+                                                  {"self_attn.v_proj.bias", &Layer::v_bias_C},
+                                                  {"self_attn.o_proj.weight", &Layer::o_proj_HQ},
+                                                  {"self_attn.o_proj.bias", &Layer::o_bias_H},
+                                                  {"self_attn.q_norm.weight", &Layer::q_norm_D},
+                                                  {"self_attn.k_norm.weight", &Layer::k_norm_D},
+                                                  {"post_attention_layernorm.weight", &Layer::post_norm_H},
+                                                  {"mlp.gate_proj.weight", &Layer::gate_FH},
+                                                  {"mlp.gate_proj.bias", &Layer::gate_bias_F},
+                                                  {"mlp.up_proj.weight", &Layer::up_FH},
+                                                  {"mlp.up_proj.bias", &Layer::up_bias_F},
+                                                  {"mlp.down_proj.weight", &Layer::down_HF},
+                                                  {"mlp.down_proj.bias", &Layer::down_bias_H}}};
+
 bool is_table(const std::string& name) {
   return name.ends_with("embed_tokens.weight") || name == "lm_head.weight";
 }
@@ -42,23 +67,21 @@ std::vector<Parameter> parameters(const Model& model) {
   all.push_back({"model.embed_tokens.weight", model.embed_VH});
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const Layer& layer = model.layers[i];
-    const auto add = [&](const char* name, const at::Tensor& tensor) {
-      all.push_back({fmt::format("model.layers.{}.{}.weight", i, name), tensor});
-    };
-    add("input_layernorm", layer.input_norm_H);
-    add("self_attn.q_proj", layer.q_proj_QH);
-    add("self_attn.k_proj", layer.k_proj_CH);
-    add("self_attn.v_proj", layer.v_proj_CH);
-    add("self_attn.o_proj", layer.o_proj_HQ);
-    add("self_attn.q_norm", layer.q_norm_D);
-    add("self_attn.k_norm", layer.k_norm_D);
-    add("post_attention_layernorm", layer.post_norm_H);
-    add("mlp.gate_proj", layer.gate_FH);
-    add("mlp.up_proj", layer.up_FH);
-    add("mlp.down_proj", layer.down_HF);
+    for (const LayerRow& row : kLayerRows) {
+      if ((layer.*row.tensor).defined())
+        all.push_back({fmt::format("model.layers.{}.{}", i, row.name), layer.*row.tensor});
+    }
   }
   all.push_back({"model.norm.weight", model.norm_H});
   if (!model.config.tie_word_embeddings) all.push_back({"lm_head.weight", model.head_VH});
+  return all;
+}
+
+std::vector<at::Tensor> tensors_of(const Layer& layer) {
+  std::vector<at::Tensor> all;
+  for (const LayerRow& row : kLayerRows) {
+    if ((layer.*row.tensor).defined()) all.push_back(layer.*row.tensor);
+  }
   return all;
 }
 
@@ -75,6 +98,7 @@ Model allocate_model(const formats::ModelConfig& config) {
     return at::empty({rows, columns}, at::kFloat);
   };
   const auto vector = [](std::int64_t size) { return at::empty({size}, at::kFloat); };
+  const auto vector_if = [&](bool wanted, std::int64_t size) { return wanted ? vector(size) : at::Tensor(); };
   Model model;
   model.config = config;
   model.embed_VH = matrix(config.vocab_size, h);
@@ -85,12 +109,19 @@ Model allocate_model(const formats::ModelConfig& config) {
     layer.k_proj_CH = matrix(c, h);
     layer.v_proj_CH = matrix(c, h);
     layer.o_proj_HQ = matrix(h, q);
-    layer.q_norm_D = vector(d);
-    layer.k_norm_D = vector(d);
+    layer.q_bias_Q = vector_if(config.qkv_bias, q);
+    layer.k_bias_C = vector_if(config.qkv_bias, c);
+    layer.v_bias_C = vector_if(config.qkv_bias, c);
+    layer.o_bias_H = vector_if(config.output_bias, h);
+    layer.q_norm_D = vector_if(config.qk_norm(), d);
+    layer.k_norm_D = vector_if(config.qk_norm(), d);
     layer.post_norm_H = vector(h);
     layer.gate_FH = matrix(f, h);
     layer.up_FH = matrix(f, h);
     layer.down_HF = matrix(h, f);
+    layer.gate_bias_F = vector_if(config.mlp_bias, f);
+    layer.up_bias_F = vector_if(config.mlp_bias, f);
+    layer.down_bias_H = vector_if(config.mlp_bias, h);
     model.layers.push_back(std::move(layer));
   }
   model.norm_H = vector(h);
@@ -106,7 +137,7 @@ Model random_model(const formats::ModelConfig& config, std::uint64_t seed) {
   for (Parameter& parameter : parameters(model)) {
     at::Tensor& tensor = parameter.tensor;
     if (tensor.dim() == 1) {
-      tensor.fill_(1);
+      tensor.fill_(parameter.name.ends_with(".bias") ? 0 : 1);
     } else {
       const double fan_in = 1 / std::sqrt(static_cast<double>(tensor.size(1)));
       const double sigma = is_table(parameter.name)             ? 0.04

@@ -1,5 +1,5 @@
 // A decoder's configuration and weights, and the Hugging Face directory they come from and go to. Training, generation
-// and scoring share these tensors; what differs between them is the attention they hand to the forward (qwen3.h).
+// and scoring share these tensors; what differs between them is the attention they hand to the forward (decoder.h).
 //
 // Shapes: V rows of the vocabulary (padding included), H hidden, F feed-forward, D head, Q = D * query heads,
 // C = D * key-value heads.
@@ -17,13 +17,19 @@
 
 namespace routeopd::model {
 
+// A tensor that the architecture does not have is undefined.
 struct Layer {
   at::Tensor input_norm_H;
   at::Tensor q_proj_QH, k_proj_CH, v_proj_CH, o_proj_HQ;
+  at::Tensor q_bias_Q, k_bias_C, v_bias_C, o_bias_H;
   at::Tensor q_norm_D, k_norm_D;
   at::Tensor post_norm_H;
   at::Tensor gate_FH, up_FH, down_HF;
+  at::Tensor gate_bias_F, up_bias_F, down_bias_H;
 };
+
+// Those that are defined.
+std::vector<at::Tensor> tensors_of(const Layer& layer);
 
 struct Model {
   formats::ModelConfig config;
@@ -48,7 +54,7 @@ std::vector<Parameter> parameters(const Model& model);
 Model allocate_model(const formats::ModelConfig& config);
 
 // Weights from nothing: the embedding normal with deviation 0.04, matrices with 1 / sqrt(inputs) (residual outputs times
-// 1 / sqrt(2 layers)), norms one. Addressed randomness: a weight depends on the seed, its tensor and its place alone.
+// 1 / sqrt(2 layers)), norms one, biases zero. Addressed randomness: a weight depends on the seed, its tensor and its place alone.
 Model random_model(const formats::ModelConfig& config, std::uint64_t seed);
 
 // An independent copy of the weights.
@@ -57,20 +63,27 @@ Model clone_model(const Model& model);
 // Copies the values of `from` into the tensors of `to`.
 void copy_weights(const Model& from, Model& to);
 
-// Reads config.json and model.safetensors, widened to float32. Throws UserError with the file and the tensor that is
-// missing, unexpected or of a wrong shape.
+// Reads config.json and the weights (model.safetensors, or shards and their index), widened to float32. Throws UserError
+// with the file and the tensor that is missing, unexpected or of a wrong shape.
 Model load_model(const std::filesystem::path& directory);
 
-// Writes a directory that `transformers` loads: config.json (its dtype said as float32) and tokenizer files as they are in
-// `like`, the weights as model.safetensors. Written beside and renamed; `directory` must not exist.
-void save_model(const Model& model, const std::filesystem::path& directory,
-                const std::filesystem::path& like);
+struct SaveOptions {
+  at::ScalarType dtype = at::kFloat;  // kFloat | kBFloat16 | kHalf, rounded to nearest
+  std::int64_t shard_bytes =
+      50LL * 1000 * 1000 * 1000;  // larger weights are cut into several files with an index
+};
+
+// Writes a directory that `transformers` loads: config.json (its dtype as said here) and tokenizer files and templates as
+// they are in `like`, the weights in safetensors. Written beside and renamed; `directory` must not exist.
+void save_model(const Model& model, const std::filesystem::path& directory, const std::filesystem::path& like,
+                const SaveOptions& options = {});
 
 // The same files into a directory that is there.
 void write_model_files(const Model& model, const std::filesystem::path& directory,
-                       const std::filesystem::path& like);
+                       const std::filesystem::path& like, const SaveOptions& options = {});
 
-// A safetensors file of float32 tensors, in the order given.
-void save_tensors(const std::filesystem::path& path, const std::vector<Parameter>& tensors);
+// A safetensors file of tensors of one type, in the order given.
+void save_tensors(const std::filesystem::path& path, const std::vector<Parameter>& tensors,
+                  at::ScalarType dtype = at::kFloat);
 
 }  // namespace routeopd::model

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -12,7 +13,7 @@
 #include "routeopd/base/atomic_directory.h"
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
-#include "routeopd/formats/safetensors.h"
+#include "routeopd/formats/weight_files.h"
 #include "routeopd/model/model.h"
 
 namespace routeopd::model {
@@ -20,22 +21,38 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kWeights = "model.safetensors";
+// What a saved directory carries along from the one it came from: what tokenizers and templates are read from.
+constexpr std::array kCarried = {"generation_config.json",
+                                 "tokenizer.json",
+                                 "tokenizer_config.json",
+                                 "special_tokens_map.json",
+                                 "added_tokens.json",
+                                 "vocab.json",
+                                 "merges.txt",
+                                 "tokenizer.model",
+                                 "chat_template.jinja",
+                                 "chat_template.json",
+                                 "additional_chat_templates"};
 
-// What a saved directory carries along from the one it came from.
-constexpr std::array kCarried = {"generation_config.json", "tokenizer.json", "tokenizer_config.json",
-                                 "special_tokens_map.json", "chat_template.jinja"};
+struct DtypeRow {
+  formats::TensorType stored;
+  at::ScalarType scalar;
+  const char* name;  // in config.json
+};
+constexpr std::array<DtypeRow, 3> kDtypes = {{{formats::TensorType::kF32, at::kFloat, "float32"},
+                                              {formats::TensorType::kF16, at::kHalf, "float16"},
+                                              {formats::TensorType::kBF16, at::kBFloat16, "bfloat16"}}};
+
+const DtypeRow& row_of(at::ScalarType scalar) {
+  const auto found =
+      std::find_if(kDtypes.begin(), kDtypes.end(), [&](const DtypeRow& row) { return row.scalar == scalar; });
+  ROUTEOPD_INVARIANT(found != kDtypes.end());
+  return *found;
+}
 
 at::ScalarType scalar_type(const formats::TensorView& tensor, const fs::path& file) {
-  switch (tensor.type) {
-    case formats::TensorType::kF32:
-      return at::kFloat;
-    case formats::TensorType::kF16:
-      return at::kHalf;
-    case formats::TensorType::kBF16:
-      return at::kBFloat16;
-    default:
-      break;
+  for (const DtypeRow& row : kDtypes) {
+    if (row.stored == tensor.type) return row.scalar;
   }
   throw UserError("{}: {} is stored as {}; expected F32, F16 or BF16", file.string(), tensor.name,
                   formats::name_of(tensor.type));
@@ -53,22 +70,32 @@ void load_tensor(const formats::TensorView& view, const fs::path& file, at::Tens
                     shape_text(view.shape), shape_text(target.sizes().vec()));
   }
   const at::ScalarType type = scalar_type(view, file);
-  // The bytes of a file need not be aligned to their type: copy them as bytes first.
+  const auto address = reinterpret_cast<std::uintptr_t>(view.bytes.data());
+  if (address % formats::size_of(view.type) ==
+      0) {  // one pass from the mapped file, widened on the way, on all threads
+    target.copy_(at::from_blob(const_cast<std::byte*>(view.bytes.data()), view.shape, type));
+    return;
+  }
   at::Tensor stored = at::empty(target.sizes(), type);
   std::copy(view.bytes.begin(), view.bytes.end(), static_cast<std::byte*>(stored.data_ptr()));
   target.copy_(stored);
 }
 
+// Tables of angles, which old files of Llama hold though they follow from the configuration.
+bool is_derived(const std::string& name) {
+  return name.ends_with(".rotary_emb.inv_freq");
+}
+
 void carry_file(const fs::path& from, const fs::path& to) {
   std::error_code failed;
-  fs::copy_file(from, to, failed);
+  fs::copy(from, to, fs::copy_options::recursive, failed);
   if (failed)
     throw UserError("{}: cannot be copied to {} ({})", from.string(), to.string(), failed.message());
 }
 
-// config.json as it is, byte for byte; only where it says that weights are of another type than the float32 we write, that
-// word is changed, or readers would round them.
-void write_config(const fs::path& from, const fs::path& to) {
+// config.json as it is, byte for byte; only where it says that weights are of another type than we write, that word is
+// changed, or readers would round them.
+void write_config(const fs::path& from, const fs::path& to, const char* dtype) {
   std::ifstream file(from / "config.json", std::ios::binary);
   if (!file)
     throw UserError("{}: cannot be read any more; was the model moved?", (from / "config.json").string());
@@ -76,11 +103,38 @@ void write_config(const fs::path& from, const fs::path& to) {
   auto config = nlohmann::ordered_json::parse(text);
   bool changed = false;
   for (const char* name : {"dtype", "torch_dtype"}) {
-    if (!config.contains(name) || config[name] == "float32") continue;
-    config[name] = "float32";
+    if (!config.contains(name) || config[name] == dtype) continue;
+    config[name] = dtype;
     changed = true;
   }
   write_file(to / "config.json", changed ? config.dump(2) + "\n" : text);
+}
+
+// Views of the tensors as they will be stored; `held` keeps those alive that had to be converted.
+std::vector<formats::TensorView> views_of(const std::vector<Parameter>& tensors, at::ScalarType dtype,
+                                          std::vector<at::Tensor>& held) {
+  std::vector<formats::TensorView> views;
+  for (const Parameter& parameter : tensors) {
+    const at::Tensor& stored = held.emplace_back(parameter.tensor.detach().to(at::kCPU, dtype).contiguous());
+    views.push_back({parameter.name,
+                     row_of(dtype).stored,
+                     stored.sizes().vec(),
+                     {static_cast<const std::byte*>(stored.const_data_ptr()), stored.nbytes()}});
+  }
+  return views;
+}
+
+// A tied head may be stored too, but then as the embedding's equal: one of two tables would have to be dropped.
+void check_tied(const formats::WeightFiles& stored) {
+  const auto embedding = stored.find("model.embed_tokens.weight"), head = stored.find("lm_head.weight");
+  if (embedding.tensor == nullptr || head.tensor == nullptr) return;
+  const auto one = embedding.tensor->bytes, other = head.tensor->bytes;
+  if (embedding.tensor->type != head.tensor->type ||
+      !std::equal(one.begin(), one.end(), other.begin(), other.end()))
+    throw UserError(
+        "{}: lm_head.weight differs from model.embed_tokens.weight, though config.json ties them; expected "
+        "one of the two, or tie_word_embeddings = false",
+        head.file->string());
 }
 
 }  // namespace
@@ -88,61 +142,50 @@ void write_config(const fs::path& from, const fs::path& to) {
 Model load_model(const fs::path& directory) {
   const c10::NoGradGuard no_grad;
   const formats::ModelConfig config = formats::read_model_config(directory);
-  const fs::path file = directory / kWeights;
-  if (!fs::exists(file)) {
-    if (fs::exists(directory / "model.safetensors.index.json"))
-      throw UserError("{}: weights in several shards are not supported yet; expected one {}",
-                      directory.string(), kWeights);
-    throw UserError("{}: no {} there; is it a Hugging Face model directory with safetensors weights?",
-                    directory.string(), kWeights);
-  }
-  const formats::Safetensors stored(file);
+  const formats::WeightFiles stored(directory);
+  if (config.tie_word_embeddings) check_tied(stored);
   Model model = allocate_model(config);
   std::set<std::string> known;
   for (Parameter& parameter : parameters(model)) {
     known.insert(parameter.name);
-    const formats::TensorView* view = stored.find(parameter.name);
+    formats::WeightFiles::Entry entry = stored.find(parameter.name);
     // A tied pair may be stored under the head's name alone.
-    if (view == nullptr && config.tie_word_embeddings && parameter.name == "model.embed_tokens.weight")
-      view = stored.find("lm_head.weight");
-    if (view == nullptr)
-      throw UserError("{}: {} is missing; do config.json and the weights belong together?", file.string(),
-                      parameter.name);
-    load_tensor(*view, file, parameter.tensor);
+    if (entry.tensor == nullptr && config.tie_word_embeddings &&
+        parameter.name == "model.embed_tokens.weight")
+      entry = stored.find("lm_head.weight");
+    if (entry.tensor == nullptr)
+      throw UserError("{}: {} is missing; do config.json and the weights belong together?",
+                      directory.string(), parameter.name);
+    load_tensor(*entry.tensor, *entry.file, parameter.tensor);
   }
   if (config.tie_word_embeddings) known.insert("lm_head.weight");
-  for (const formats::TensorView& tensor : stored.tensors()) {
-    if (!known.contains(tensor.name))
-      throw UserError("{}: unexpected tensor {}; config.json describes a model without it", file.string(),
-                      tensor.name);
+  for (const auto& [name, entry] : stored.tensors()) {
+    if (!known.contains(name) && !is_derived(name))
+      throw UserError("{}: unexpected tensor {}; config.json describes a model without it",
+                      entry.file->string(), name);
   }
   return model;
 }
 
-void save_tensors(const fs::path& path, const std::vector<Parameter>& tensors) {
-  std::vector<formats::TensorView> views;
+void save_tensors(const fs::path& path, const std::vector<Parameter>& tensors, at::ScalarType dtype) {
   std::vector<at::Tensor> held;
-  for (const Parameter& parameter : tensors) {
-    held.push_back(parameter.tensor.detach().to(at::kCPU, at::kFloat).contiguous());
-    views.push_back({parameter.name,
-                     formats::TensorType::kF32,
-                     held.back().sizes().vec(),
-                     {static_cast<const std::byte*>(held.back().const_data_ptr()), held.back().nbytes()}});
-  }
-  formats::write_safetensors(path, views);
+  formats::write_safetensors(path, views_of(tensors, dtype, held));
 }
 
-void write_model_files(const Model& model, const fs::path& directory, const fs::path& like) {
-  write_config(like, directory);
+void write_model_files(const Model& model, const fs::path& directory, const fs::path& like,
+                       const SaveOptions& options) {
+  write_config(like, directory, row_of(options.dtype).name);
   for (const char* name : kCarried) {
     if (fs::exists(like / name)) carry_file(like / name, directory / name);
   }
-  save_tensors(directory / kWeights, parameters(model));
+  std::vector<at::Tensor> held;
+  formats::write_weights(directory, views_of(parameters(model), options.dtype, held), options.shard_bytes);
 }
 
-void save_model(const Model& model, const fs::path& directory, const fs::path& like) {
+void save_model(const Model& model, const fs::path& directory, const fs::path& like,
+                const SaveOptions& options) {
   AtomicDirectory target(directory);
-  write_model_files(model, target.path(), like);
+  write_model_files(model, target.path(), like, options);
   target.commit();
 }
 

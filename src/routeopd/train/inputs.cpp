@@ -27,7 +27,7 @@ void check_same_tokens(const text::Tokenizer& student, const std::string& teache
 }
 
 bool same_model(const model::Model& a, const model::Model& b) {
-  if (a.config.rope_theta != b.config.rope_theta || a.config.rms_norm_eps != b.config.rms_norm_eps ||
+  if (a.config.model_type != b.config.model_type || !(a.config.rope == b.config.rope) || a.config.rms_norm_eps != b.config.rms_norm_eps ||
       a.config.num_attention_heads != b.config.num_attention_heads)
     return false;
   const auto left = model::parameters(a), right = model::parameters(b);

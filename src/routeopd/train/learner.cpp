@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "routeopd/base/error.h"
-#include "routeopd/model/qwen3.h"
+#include "routeopd/model/decoder.h"
 #include "routeopd/model/response_batch.h"
 #include "routeopd/train/schedule.h"
 

@@ -1,11 +1,12 @@
 // The decoder against transformers on tiny random checkpoints: training forward, key-value cache, and files.
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/model/qwen3.h"
+#include "routeopd/model/decoder.h"
 
 #include <c10/core/GradMode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "model/decoder_testing.h"
 #include "routeopd/model/kv_cache.h"
 #include "testing_files.h"
 #include "tiny_models.h"
@@ -13,7 +14,6 @@
 namespace routeopd::model {
 namespace {
 
-constexpr double kTolerance = 1e-4;  // of a float32 log-probability
 constexpr int kSequences = 4;
 
 struct Golden {
@@ -29,14 +29,6 @@ Golden golden_of(const std::string& name) {
     golden.logprobs.push_back(tensor_of(file, fmt::format("logprobs_{}", i)));
   }
   return golden;
-}
-
-at::Tensor logprobs_of(const Model& model, const at::Tensor& hidden) {
-  return at::log_softmax(at::linear(hidden, model.head_VH), -1);
-}
-
-double largest_difference(const at::Tensor& a, const at::Tensor& b) {
-  return (a - b).abs().max().item<double>();
 }
 
 class EveryCheckpoint : public ::testing::TestWithParam<const char*> {

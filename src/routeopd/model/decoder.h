@@ -1,0 +1,38 @@
+// The decoder: ids in, last hidden states out (after the final norm). What architectures share is here: embedding,
+// blocks of attention and a gated feed-forward around residuals, RMS norms, rotary positions; what sets one apart is its
+// file in architectures/. The heads are separate (heads/), so is the attention: training and scoring attend inside packed
+// sequences, decoding attends to a cache.
+//
+// Shapes: T tokens, H hidden, N query heads, M key-value heads, D head.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstddef>
+#include <functional>
+
+#include "routeopd/model/model.h"
+#include "routeopd/model/packed_batch.h"
+
+namespace routeopd::model {
+
+// The attention of one layer: q_TND, k_TMD and v_TMD, rotated, to [T, N * D].
+using Attend = std::function<at::Tensor(std::size_t layer, const at::Tensor& q_TND, const at::Tensor& k_TMD,
+                                        const at::Tensor& v_TMD)>;
+
+// What the forward leaves behind for the backward.
+enum class Activations {
+  kKeep,       // all of them
+  kRecompute,  // the input of each block; the rest is computed again when the gradient comes by
+};
+
+// Hidden states of tokens ids_T at positions_T (both int64, [T]). Differentiable where gradients are on.
+at::Tensor decoder_hidden(const Model& model, const at::Tensor& ids_T, const at::Tensor& positions_T,
+                          const Attend& attend, Activations activations = Activations::kKeep);
+
+// Over packed sequences. With kRecompute the batch must live until the gradient has come by.
+at::Tensor packed_hidden(const Model& model, const PackedBatch& batch,
+                         Activations activations = Activations::kKeep);
+
+}  // namespace routeopd::model
