@@ -13,6 +13,8 @@
 #define ROUTEOPD_COMMANDS(ENTRY)                                                           \
   ENTRY(train, "A distillation run: two checkpoints and prompts in, a better student out") \
   ENTRY(generate, "Batched sampling from a model")                                         \
+  ENTRY(score, "Log-probabilities of given sequences")                                     \
+  ENTRY(convert, "A model directory in another type or in other shards")                   \
   ENTRY(eval, "Sample, grade and summarise suites of problems")                            \
   ENTRY(compare, "Two evaluations, paired: contrast, interval, transitions")               \
   ENTRY(lab, "The laboratory: a small pair from nothing, and the study in miniature")      \

@@ -12,8 +12,8 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/base/interrupt.h"
-#include "routeopd/model/heads/gather_head.h"
 #include "routeopd/model/decoder.h"
+#include "routeopd/model/heads/gather_head.h"
 #include "routeopd/model/response_batch.h"
 
 namespace routeopd::engine {

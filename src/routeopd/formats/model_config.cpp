@@ -118,7 +118,15 @@ std::string dtype_of(const Json& file) {
   return dtype.is_null() ? "" : shown(dtype);
 }
 
-ModelConfig config_of(const Json& file) {
+}  // namespace
+
+std::vector<std::string> known_model_types() {
+  std::vector<std::string> names;
+  for (const Family& family : families()) names.emplace_back(family.model_type);
+  return names;
+}
+
+ModelConfig model_config_of(const Json& file) {
   const Family& family = family_of(value_or_null(file, "model_type"));
   ModelConfig config;
   config.model_type = family.model_type;
@@ -151,18 +159,10 @@ ModelConfig config_of(const Json& file) {
   return config;
 }
 
-}  // namespace
-
-std::vector<std::string> known_model_types() {
-  std::vector<std::string> names;
-  for (const Family& family : families()) names.emplace_back(family.model_type);
-  return names;
-}
-
 ModelConfig read_model_config(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / "config.json";
   const Json file = read_json_object(path, kMaxFile);
-  ModelConfig config = naming(path.string(), [&] { return config_of(file); });
+  ModelConfig config = naming(path.string(), [&] { return model_config_of(file); });
   const std::filesystem::path generation_path = directory / "generation_config.json";
   std::error_code unreadable;
   if (!std::filesystem::exists(generation_path, unreadable)) return config;

@@ -39,6 +39,9 @@ struct ModelConfig {
 // The model types that are understood.
 std::vector<std::string> known_model_types();
 
+// The configuration of a config.json. Throws UserError with the key that is wrong or not supported.
+ModelConfig model_config_of(const Json& file);
+
 // Reads DIR/config.json and, where it is there, DIR/generation_config.json.
 ModelConfig read_model_config(const std::filesystem::path& directory);
 

@@ -149,52 +149,52 @@ std::string name_of(TensorType type) {
   return std::string(row_of(type).name);
 }
 
+SafetensorsIndex read_safetensors(std::span<const std::byte> file) {
+  if (file.size() < kLengthBytes)
+    throw UserError("expected at least {} bytes, got {}; is the file cut off?", kLengthBytes, file.size());
+  std::uint64_t length = 0;
+  std::memcpy(&length, file.data(), kLengthBytes);
+  const std::uint64_t most = std::min<std::uint64_t>(kMaxHeader, file.size() - kLengthBytes);
+  if (length > most)
+    throw UserError("expected a header of at most {} bytes, got {}; is it a safetensors file, and whole?",
+                    most, length);
+  const std::string_view header(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
+  if (!header.starts_with('{')) throw UserError("expected a header that starts with {{, got something else");
+  const std::span<const std::byte> data = file.subspan(kLengthBytes + length);
+  const Json entries = parse_json_object(header, "header");
+  SafetensorsIndex index;
+  for (const auto& [name, info] : entries.items()) {
+    naming(name, [&] {
+      if (name == kMetadata) {
+        index.metadata = metadata_of(info);
+      } else {
+        index.tensors.push_back(tensor_of(name, info, data));
+      }
+    });
+  }
+  // A tensor without bytes stands before the one that begins where it does.
+  std::sort(index.tensors.begin(), index.tensors.end(), [](const TensorView& left, const TensorView& right) {
+    return std::tuple(left.bytes.data(), left.bytes.size(), std::string_view(left.name)) <
+           std::tuple(right.bytes.data(), right.bytes.size(), std::string_view(right.name));
+  });
+  check_cover(index.tensors, data);
+  return index;
+}
+
 Safetensors::Safetensors(const std::filesystem::path& path) : path_(path) {
   refuse_pickle(path);
-  try {
+  naming(path.string(), [&] {
     mapping_ = std::make_unique<MappedFile>(path);
-    const std::span<const std::byte> file = mapping_->bytes();
-    if (file.size() < kLengthBytes)
-      throw UserError("expected at least {} bytes, got {}; is the file cut off?", kLengthBytes, file.size());
-    std::uint64_t length = 0;
-    std::memcpy(&length, file.data(), kLengthBytes);
-    const std::uint64_t most = std::min<std::uint64_t>(kMaxHeader, file.size() - kLengthBytes);
-    if (length > most)
-      throw UserError("expected a header of at most {} bytes, got {}; is it a safetensors file, and whole?",
-                      most, length);
-    const std::string_view header(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
-    if (!header.starts_with('{'))
-      throw UserError("expected a header that starts with {{, got something else");
-    const std::span<const std::byte> data = file.subspan(kLengthBytes + length);
-    const Json entries = parse_json_object(header, "header");
-    for (const auto& [name, info] : entries.items()) {
-      try {
-        if (name == kMetadata) {
-          metadata_ = metadata_of(info);
-        } else {
-          tensors_.push_back(tensor_of(name, info, data));
-        }
-      } catch (const UserError& error) {
-        throw UserError("{}: {}", name, error.what());
-      }
-    }
-    // A tensor without bytes stands before the one that begins where it does.
-    std::sort(tensors_.begin(), tensors_.end(), [](const TensorView& left, const TensorView& right) {
-      return std::tuple(left.bytes.data(), left.bytes.size(), std::string_view(left.name)) <
-             std::tuple(right.bytes.data(), right.bytes.size(), std::string_view(right.name));
-    });
-    check_cover(tensors_, data);
-  } catch (const UserError& error) {
-    throw UserError("{}: {}", path.string(), error.what());
-  }
+    index_ = read_safetensors(mapping_->bytes());
+  });
 }
 
 Safetensors::~Safetensors() = default;
 
 const TensorView* Safetensors::find(const std::string& name) const {
-  const auto found = std::find_if(tensors_.begin(), tensors_.end(),
+  const auto found = std::find_if(tensors().begin(), tensors().end(),
                                   [&](const TensorView& tensor) { return tensor.name == name; });
-  return found == tensors_.end() ? nullptr : &*found;
+  return found == tensors().end() ? nullptr : &*found;
 }
 
 void write_safetensors(const std::filesystem::path& path, const std::vector<TensorView>& tensors,

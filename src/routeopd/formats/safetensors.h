@@ -32,6 +32,15 @@ struct TensorView {
   std::span<const std::byte> bytes;
 };
 
+// What a file says, its bounds checked; the views point into `file`.
+struct SafetensorsIndex {
+  std::vector<TensorView> tensors;  // by offset
+  std::map<std::string, std::string> metadata;
+};
+
+// Throws UserError, naming the tensor and the rule, for bytes that break the format.
+SafetensorsIndex read_safetensors(std::span<const std::byte> file);
+
 class Safetensors {
  public:
   // Throws UserError, naming the file, the tensor and the rule, for a file that breaks the format.
@@ -41,8 +50,8 @@ class Safetensors {
   Safetensors& operator=(const Safetensors&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  const std::vector<TensorView>& tensors() const { return tensors_; }  // by offset
-  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const std::vector<TensorView>& tensors() const { return index_.tensors; }  // by offset
+  const std::map<std::string, std::string>& metadata() const { return index_.metadata; }
 
   // Null when the file has no tensor of that name.
   const TensorView* find(const std::string& name) const;
@@ -50,8 +59,7 @@ class Safetensors {
  private:
   std::filesystem::path path_;
   std::unique_ptr<MappedFile> mapping_;
-  std::vector<TensorView> tensors_;
-  std::map<std::string, std::string> metadata_;
+  SafetensorsIndex index_;
 };
 
 // Writes the tensors in the order given: beside the name, flushed, then renamed. The same tensors give the

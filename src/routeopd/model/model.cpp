@@ -91,13 +91,14 @@ std::int64_t Model::parameter_count() const {
   return count;
 }
 
-Model allocate_model(const formats::ModelConfig& config) {
+Model allocate_model(const formats::ModelConfig& config, at::Device device) {
   const std::int64_t h = config.hidden_size, f = config.intermediate_size, d = config.head_dim;
   const std::int64_t q = config.num_attention_heads * d, c = config.num_key_value_heads * d;
-  const auto matrix = [](std::int64_t rows, std::int64_t columns) {
-    return at::empty({rows, columns}, at::kFloat);
+  const auto options = at::TensorOptions(at::kFloat).device(device);
+  const auto matrix = [&](std::int64_t rows, std::int64_t columns) {
+    return at::empty({rows, columns}, options);
   };
-  const auto vector = [](std::int64_t size) { return at::empty({size}, at::kFloat); };
+  const auto vector = [&](std::int64_t size) { return at::empty({size}, options); };
   const auto vector_if = [&](bool wanted, std::int64_t size) { return wanted ? vector(size) : at::Tensor(); };
   Model model;
   model.config = config;

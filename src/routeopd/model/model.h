@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -50,8 +51,8 @@ struct Parameter {
 // Every weight once: a tied head is not listed.
 std::vector<Parameter> parameters(const Model& model);
 
-// Float32 weights of the right shapes with unspecified values.
-Model allocate_model(const formats::ModelConfig& config);
+// Float32 weights of the right shapes with unspecified values; on the device kMeta shapes alone.
+Model allocate_model(const formats::ModelConfig& config, at::Device device = at::kCPU);
 
 // Weights from nothing: the embedding normal with deviation 0.04, matrices with 1 / sqrt(inputs) (residual outputs times
 // 1 / sqrt(2 layers)), norms one, biases zero. Addressed randomness: a weight depends on the seed, its tensor and its place alone.
@@ -66,6 +67,17 @@ void copy_weights(const Model& from, Model& to);
 // Reads config.json and the weights (model.safetensors, or shards and their index), widened to float32. Throws UserError
 // with the file and the tensor that is missing, unexpected or of a wrong shape.
 Model load_model(const std::filesystem::path& directory);
+
+// What the weight files of a directory hold, without reading it.
+struct StoredWeights {
+  std::int64_t parameters = 0;                // a tied pair counts once
+  std::int64_t bytes = 0;                     // of the tensors
+  std::map<std::string, std::int64_t> types;  // parameters of each type, as the format spells it
+  std::vector<std::filesystem::path> files;
+};
+
+// Throws as load_model does.
+StoredWeights describe_weights(const std::filesystem::path& directory);
 
 struct SaveOptions {
   at::ScalarType dtype = at::kFloat;  // kFloat | kBFloat16 | kHalf, rounded to nearest

@@ -64,12 +64,18 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + sizes + "]";
 }
 
-void load_tensor(const formats::TensorView& view, const fs::path& file, at::Tensor& target) {
-  if (view.shape != target.sizes().vec()) {
-    throw UserError("{}: {} has shape {}; config.json makes it {}", file.string(), view.name,
-                    shape_text(view.shape), shape_text(target.sizes().vec()));
+// The tensor's own type and shape against what the configuration makes of it.
+void check_tensor(const formats::WeightFiles::Entry& entry, const at::Tensor& expected) {
+  scalar_type(*entry.tensor, *entry.file);
+  if (entry.tensor->shape != expected.sizes().vec()) {
+    throw UserError("{}: {} has shape {}; config.json makes it {}", entry.file->string(), entry.tensor->name,
+                    shape_text(entry.tensor->shape), shape_text(expected.sizes().vec()));
   }
-  const at::ScalarType type = scalar_type(view, file);
+}
+
+void load_tensor(const formats::WeightFiles::Entry& entry, at::Tensor& target) {
+  const formats::TensorView& view = *entry.tensor;
+  const at::ScalarType type = scalar_type(view, *entry.file);
   const auto address = reinterpret_cast<std::uintptr_t>(view.bytes.data());
   if (address % formats::size_of(view.type) ==
       0) {  // one pass from the mapped file, widened on the way, on all threads
@@ -137,16 +143,21 @@ void check_tied(const formats::WeightFiles& stored) {
         head.file->string());
 }
 
-}  // namespace
-
-Model load_model(const fs::path& directory) {
-  const c10::NoGradGuard no_grad;
-  const formats::ModelConfig config = formats::read_model_config(directory);
-  const formats::WeightFiles stored(directory);
+// The stored tensor of each parameter, in order. Every name and shape is checked here, so that nothing is allocated for
+// sizes that a configuration claims and the files do not have.
+std::vector<formats::WeightFiles::Entry> matched(const formats::WeightFiles& stored,
+                                                 const formats::ModelConfig& config,
+                                                 const fs::path& directory) {
   if (config.tie_word_embeddings) check_tied(stored);
-  Model model = allocate_model(config);
+  std::vector<formats::WeightFiles::Entry> entries;
   std::set<std::string> known;
-  for (Parameter& parameter : parameters(model)) {
+  // No list of names is made for layers that cannot be there.
+  if (config.num_hidden_layers > std::ssize(stored.tensors()))
+    throw UserError(
+        "{}: expected the tensors of {} layers, got {} tensors in all; do config.json and the weights belong "
+        "together?",
+        directory.string(), config.num_hidden_layers, stored.tensors().size());
+  for (const Parameter& parameter : parameters(allocate_model(config, at::kMeta))) {
     known.insert(parameter.name);
     formats::WeightFiles::Entry entry = stored.find(parameter.name);
     // A tied pair may be stored under the head's name alone.
@@ -156,7 +167,8 @@ Model load_model(const fs::path& directory) {
     if (entry.tensor == nullptr)
       throw UserError("{}: {} is missing; do config.json and the weights belong together?",
                       directory.string(), parameter.name);
-    load_tensor(*entry.tensor, *entry.file, parameter.tensor);
+    check_tensor(entry, parameter.tensor);
+    entries.push_back(entry);
   }
   if (config.tie_word_embeddings) known.insert("lm_head.weight");
   for (const auto& [name, entry] : stored.tensors()) {
@@ -164,7 +176,35 @@ Model load_model(const fs::path& directory) {
       throw UserError("{}: unexpected tensor {}; config.json describes a model without it",
                       entry.file->string(), name);
   }
+  return entries;
+}
+
+}  // namespace
+
+Model load_model(const fs::path& directory) {
+  const c10::NoGradGuard no_grad;
+  const formats::ModelConfig config = formats::read_model_config(directory);
+  const formats::WeightFiles stored(directory);
+  const std::vector<formats::WeightFiles::Entry> entries = matched(stored, config, directory);
+  Model model = allocate_model(config);
+  std::vector<Parameter> all = parameters(model);
+  for (std::size_t i = 0; i < all.size(); ++i) load_tensor(entries[i], all[i].tensor);
   return model;
+}
+
+StoredWeights describe_weights(const fs::path& directory) {
+  const formats::ModelConfig config = formats::read_model_config(directory);
+  const formats::WeightFiles stored(directory);
+  StoredWeights weights;
+  for (const formats::WeightFiles::Entry& entry : matched(stored, config, directory)) {
+    const auto bytes = static_cast<std::int64_t>(entry.tensor->bytes.size());
+    const auto count = bytes / static_cast<std::int64_t>(formats::size_of(entry.tensor->type));
+    weights.bytes += bytes;
+    weights.parameters += count;
+    weights.types[formats::name_of(entry.tensor->type)] += count;
+  }
+  for (const auto& file : stored.files()) weights.files.push_back(file->path());
+  return weights;
 }
 
 void save_tensors(const fs::path& path, const std::vector<Parameter>& tensors, at::ScalarType dtype) {

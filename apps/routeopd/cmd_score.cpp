@@ -1,0 +1,155 @@
+// routeopd score: log-probabilities of given sequences. Ids in, JSONL; log-probabilities, top-k and log-partitions out.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "command.h"
+#include "progress.h"
+#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/interrupt.h"
+#include "routeopd/engine/local_engine.h"
+#include "routeopd/engine/score_sequences.h"
+#include "routeopd/formats/json_file.h"
+#include "routeopd/formats/json_lines.h"
+#include "routeopd/text/tokenizer.h"
+
+namespace routeopd::app {
+namespace {
+
+constexpr std::int64_t kPortion = 16384;  // tokens read from the file before they are scored together
+
+struct ScoreArguments {
+  std::string model, in = "-", out = "-";
+  std::int32_t k = 32;
+  OutputFlags output;
+};
+
+std::vector<std::int32_t> ids_of(const Json& value, std::int32_t real_ids) {
+  if (!value.is_array()) throw UserError("expected a list of ids, got {}", shown(value));
+  std::vector<std::int32_t> ids;
+  for (const Json& id : value)
+    ids.push_back(static_cast<std::int32_t>(number_in(id, {0, static_cast<double>(real_ids - 1)}, true)));
+  return ids;
+}
+
+engine::GivenSequence sequence_of(const Json& line, const engine::LocalEngine& engine) {
+  engine::GivenSequence sequence;
+  sequence.ids_L =
+      formats::naming("ids", [&] { return ids_of(formats::value_or_null(line, "ids"), engine.real_ids()); });
+  const auto length = std::ssize(sequence.ids_L);
+  if (length == 0) throw UserError("ids: expected at least one, got none");
+  if (length > engine.model().config.max_position_embeddings)
+    throw UserError("ids: expected at most the model's {} positions, got {}",
+                    engine.model().config.max_position_embeddings, length);
+  const Json& gather = formats::value_or_null(line, "gather");
+  if (gather.is_null()) return sequence;
+  if (!gather.is_array() || std::ssize(gather) != length)
+    throw UserError("gather: expected {} lists, one a token, got {}", length,
+                    gather.is_array() ? std::to_string(gather.size()) : shown(gather));
+  for (std::size_t t = 1; t < gather.size(); ++t)  // nothing predicts the first token
+    sequence.gather_R.push_back(
+        formats::naming(fmt::format("gather[{}]", t), [&] { return ids_of(gather[t], engine.real_ids()); }));
+  return sequence;
+}
+
+// Entry t is the distribution that predicts token t; entry 0 is null or empty.
+Json line_of(const engine::SequenceScores& scores, bool gathered) {
+  Json logprobs = Json::array({nullptr}), lse = Json::array({nullptr});
+  Json top_ids = Json::array({Json::array()}), top_logprobs = top_ids, gather_logprobs = top_ids;
+  const auto k = static_cast<std::size_t>(scores.columns);
+  for (std::size_t t = 0; t < scores.logprob_R.size(); ++t) {
+    logprobs.push_back(scores.logprob_R[t]);
+    lse.push_back(scores.logsumexp_R[t]);
+    top_ids.push_back(std::span(scores.top_ids_RK).subspan(t * k, k));
+    top_logprobs.push_back(std::span(scores.top_logprobs_RK).subspan(t * k, k));
+    if (gathered) gather_logprobs.push_back(scores.gathered_R[t]);
+  }
+  Json line = {{"logprobs", logprobs}, {"top_ids", top_ids}, {"top_logprobs", top_logprobs}, {"lse", lse}};
+  if (gathered) line["gather_logprobs"] = gather_logprobs;
+  return line;
+}
+
+void run_score(const ScoreArguments& arguments) {
+  const model::Model model = model::load_model(arguments.model);
+  auto real_ids = static_cast<std::int32_t>(model.config.vocab_size);
+  if (std::filesystem::exists(std::filesystem::path(arguments.model) / "tokenizer.json"))
+    real_ids = text::Tokenizer(arguments.model).real_ids();
+  engine::LocalEngine engine(model, real_ids);
+  formats::JsonLines lines(arguments.in);
+  std::optional<AtomicFile> file;
+  if (arguments.out != "-") file.emplace(arguments.out);
+
+  std::vector<engine::GivenSequence> portion;
+  std::vector<bool> gathered;
+  std::int64_t tokens = 0, sequences = 0, all_tokens = 0;
+  double logprob = 0;
+  const auto flush = [&] {
+    const std::vector<engine::SequenceScores> scores = engine::score_sequences(engine, portion, arguments.k);
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      for (const float value : scores[i].logprob_R) logprob += static_cast<double>(value);
+      const std::string line = line_of(scores[i], gathered[i]).dump() + "\n";
+      if (file) {
+        file->write(line);
+      } else {
+        std::cout << line;
+      }
+    }
+    sequences += std::ssize(portion);
+    all_tokens += tokens - std::ssize(portion);
+    portion.clear();
+    gathered.clear();
+    tokens = 0;
+  };
+  {
+    Progress progress("score", lines.bytes_total(), arguments.output.quiet);
+    while (const std::optional<Json> line = lines.next()) {
+      check_interrupt();
+      engine::GivenSequence sequence =
+          formats::naming(lines.where(), [&] { return sequence_of(*line, engine); });
+      if (!portion.empty() && tokens + std::ssize(sequence.ids_L) > kPortion) flush();
+      tokens += std::ssize(sequence.ids_L);
+      gathered.push_back(line->contains("gather") && !(*line)["gather"].is_null());
+      portion.push_back(std::move(sequence));
+      progress.update(lines.bytes_read(), "bytes");
+    }
+    if (!portion.empty()) flush();
+  }
+  if (file) file->commit();
+  if (!std::cout.flush()) throw UserError("standard output: cannot be written");
+  if (!file || arguments.output.quiet) return;
+  const double mean = all_tokens > 0 ? logprob / static_cast<double>(all_tokens) : 0;
+  if (arguments.output.json) {
+    std::cout << Json{{"sequences", sequences}, {"tokens", all_tokens}, {"mean_logprob", mean}}.dump()
+              << '\n';
+  } else {
+    fmt::print("{} sequences, {} tokens predicted, mean log-probability {:.4f}; written to {}\n", sequences,
+               all_tokens, mean, arguments.out);
+  }
+}
+
+}  // namespace
+
+void add_score(CLI::App& app) {
+  const auto arguments = std::make_shared<ScoreArguments>();
+  app.add_option("--model", arguments->model, "Hugging Face model directory")->required();
+  app.add_option("--in", arguments->in, "Sequences, JSONL of {\"ids\", \"gather\"?}; - is standard input")
+      ->capture_default_str();
+  app.add_option("--out", arguments->out, "Scores, JSONL; - is standard output")->capture_default_str();
+  app.add_option("--k", arguments->k, "Most likely ids kept of every distribution")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  add_output_flags(app, arguments->output);
+  app.footer(
+      "Entry t of each list is the distribution that predicts token t; entry 0 is null or empty. Where the "
+      "directory has a\n"
+      "tokenizer, its ids alone take part: the padded rows of the head never do.\n\n"
+      "Example:\n"
+      "  echo '{\"ids\":[5, 9, 3], \"gather\":[[], [7, 8], [1]]}' | routeopd score --model lab/teacher --k "
+      "4");
+  app.callback([arguments] { run_score(*arguments); });
+}
+
+}  // namespace routeopd::app
