@@ -72,5 +72,6 @@ std::string agreed(const std::string& what, double difference, double allowed);
 void bench_routing(Bench& bench);
 void bench_learner_heads(Bench& bench);
 void bench_scoring(Bench& bench);
+void bench_load(Bench& bench);
 
 }  // namespace routeopd::app

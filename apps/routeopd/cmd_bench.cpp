@@ -93,10 +93,11 @@ void run_bench(BenchArguments arguments) {
                         arguments.options.threads));
   bench_routing(bench);
   bench_scoring(bench);
+  bench_load(bench);
   bench_learner_heads(bench);
 
   if (bench.ratios().empty())
-    throw UserError("--only: no such ratio; the ids are R, 1, 1b, 3, 4, 5, 6 and 6b");
+    throw UserError("--only: no such ratio; the ids are R, 1, 1b, 3, 4, 5, 6, 6b and L");
   const Json result = json_of(bench);
   if (!arguments.out.empty()) {
     AtomicFile file(arguments.out);

@@ -10,6 +10,7 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/base/philox.h"
+#include "routeopd/model/weight_arena.h"
 
 namespace routeopd::model {
 namespace {
@@ -91,14 +92,15 @@ std::int64_t Model::parameter_count() const {
   return count;
 }
 
-Model allocate_model(const formats::ModelConfig& config, at::Device device) {
+namespace {
+
+// Every tensor by take(shape).
+template <class Take>
+Model make_model(const formats::ModelConfig& config, const Take& take) {
   const std::int64_t h = config.hidden_size, f = config.intermediate_size, d = config.head_dim;
   const std::int64_t q = config.num_attention_heads * d, c = config.num_key_value_heads * d;
-  const auto options = at::TensorOptions(at::kFloat).device(device);
-  const auto matrix = [&](std::int64_t rows, std::int64_t columns) {
-    return at::empty({rows, columns}, options);
-  };
-  const auto vector = [&](std::int64_t size) { return at::empty({size}, options); };
+  const auto matrix = [&](std::int64_t rows, std::int64_t columns) { return take({rows, columns}); };
+  const auto vector = [&](std::int64_t size) { return take({size}); };
   const auto vector_if = [&](bool wanted, std::int64_t size) { return wanted ? vector(size) : at::Tensor(); };
   Model model;
   model.config = config;
@@ -128,6 +130,22 @@ Model allocate_model(const formats::ModelConfig& config, at::Device device) {
   model.norm_H = vector(h);
   model.head_VH = config.tie_word_embeddings ? model.embed_VH : matrix(config.vocab_size, h);
   return model;
+}
+
+}  // namespace
+
+Model shape_model(const formats::ModelConfig& config) {
+  return make_model(config, [](at::IntArrayRef shape) {
+    return at::empty(shape, at::TensorOptions(at::kFloat).device(at::kMeta));
+  });
+}
+
+Model allocate_model(const formats::ModelConfig& config) {
+  std::int64_t floats = 0;
+  for (const Parameter& parameter : parameters(shape_model(config)))
+    floats += WeightArena::floats_of(parameter.tensor.numel());
+  WeightArena arena(floats);
+  return make_model(config, [&](at::IntArrayRef shape) { return arena.take(shape); });
 }
 
 Model random_model(const formats::ModelConfig& config, std::uint64_t seed) {

@@ -51,8 +51,11 @@ struct Parameter {
 // Every weight once: a tied head is not listed.
 std::vector<Parameter> parameters(const Model& model);
 
-// Float32 weights of the right shapes with unspecified values; on the device kMeta shapes alone.
-Model allocate_model(const formats::ModelConfig& config, at::Device device = at::kCPU);
+// Tensors with shapes and no memory (on the device kMeta).
+Model shape_model(const formats::ModelConfig& config);
+
+// Float32 weights of the right shapes with unspecified values.
+Model allocate_model(const formats::ModelConfig& config);
 
 // Weights from nothing: the embedding normal with deviation 0.04, matrices with 1 / sqrt(inputs) (residual outputs times
 // 1 / sqrt(2 layers)), norms one, biases zero. Addressed randomness: a weight depends on the seed, its tensor and its place alone.

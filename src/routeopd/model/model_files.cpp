@@ -1,10 +1,14 @@
 // Model directories as Hugging Face has them.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/Half.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -13,6 +17,7 @@
 #include "routeopd/base/atomic_directory.h"
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
+#include "routeopd/base/parallel.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/model/model.h"
 
@@ -50,14 +55,6 @@ const DtypeRow& row_of(at::ScalarType scalar) {
   return *found;
 }
 
-at::ScalarType scalar_type(const formats::TensorView& tensor, const fs::path& file) {
-  for (const DtypeRow& row : kDtypes) {
-    if (row.stored == tensor.type) return row.scalar;
-  }
-  throw UserError("{}: {} is stored as {}; expected F32, F16 or BF16", file.string(), tensor.name,
-                  formats::name_of(tensor.type));
-}
-
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string sizes;
   for (const std::int64_t size : shape) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
@@ -66,25 +63,46 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 // The tensor's own type and shape against what the configuration makes of it.
 void check_tensor(const formats::WeightFiles::Entry& entry, const at::Tensor& expected) {
-  scalar_type(*entry.tensor, *entry.file);
+  if (std::none_of(kDtypes.begin(), kDtypes.end(),
+                   [&](const DtypeRow& row) { return row.stored == entry.tensor->type; }))
+    throw UserError("{}: {} is stored as {}; expected F32, F16 or BF16", entry.file->string(),
+                    entry.tensor->name, formats::name_of(entry.tensor->type));
   if (entry.tensor->shape != expected.sizes().vec()) {
     throw UserError("{}: {} has shape {}; config.json makes it {}", entry.file->string(), entry.tensor->name,
                     shape_text(entry.tensor->shape), shape_text(expected.sizes().vec()));
   }
 }
 
-void load_tensor(const formats::WeightFiles::Entry& entry, at::Tensor& target) {
-  const formats::TensorView& view = *entry.tensor;
-  const at::ScalarType type = scalar_type(view, *entry.file);
-  const auto address = reinterpret_cast<std::uintptr_t>(view.bytes.data());
-  if (address % formats::size_of(view.type) ==
-      0) {  // one pass from the mapped file, widened on the way, on all threads
-    target.copy_(at::from_blob(const_cast<std::byte*>(view.bytes.data()), view.shape, type));
+// Elements [begin, end) of a stored tensor as float32. The bytes of a file may begin at any address.
+void widen(const formats::TensorView& view, std::int64_t begin, std::int64_t end, float* target) {
+  const std::byte* const stored = view.bytes.data();
+  if (view.type == formats::TensorType::kF32) {
+    std::memcpy(target, stored + begin * 4, static_cast<std::size_t>(end - begin) * 4);
     return;
   }
-  at::Tensor stored = at::empty(target.sizes(), type);
-  std::copy(view.bytes.begin(), view.bytes.end(), static_cast<std::byte*>(stored.data_ptr()));
-  target.copy_(stored);
+  const bool brain = view.type == formats::TensorType::kBF16;  // the upper half of a float32
+  for (std::int64_t i = begin; i < end; ++i) {
+    std::uint16_t half = 0;
+    std::memcpy(&half, stored + i * 2, 2);
+    *target++ =
+        brain ? std::bit_cast<float>(std::uint32_t{half} << 16U) : c10::detail::fp16_ieee_to_fp32_value(half);
+  }
+}
+
+// All tensors at once, cut into equal shares by elements: threads that never wait for one another.
+void load_tensors(const std::vector<formats::WeightFiles::Entry>& entries,
+                  const std::vector<Parameter>& targets) {
+  constexpr std::int64_t kGrain = 1 << 20;
+  std::vector<std::int64_t> starts = {0};
+  for (const Parameter& target : targets) starts.push_back(starts.back() + target.tensor.numel());
+  parallel_ranges(starts.back(), kGrain, at::get_num_threads(), [&](std::int64_t begin, std::int64_t end) {
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      const std::int64_t from = std::max(begin, starts[i]), to = std::min(end, starts[i + 1]);
+      if (from < to)
+        widen(*entries[i].tensor, from - starts[i], to - starts[i],
+              targets[i].tensor.data_ptr<float>() + (from - starts[i]));
+    }
+  });
 }
 
 // Tables of angles, which old files of Llama hold though they follow from the configuration.
@@ -157,7 +175,7 @@ std::vector<formats::WeightFiles::Entry> matched(const formats::WeightFiles& sto
         "{}: expected the tensors of {} layers, got {} tensors in all; do config.json and the weights belong "
         "together?",
         directory.string(), config.num_hidden_layers, stored.tensors().size());
-  for (const Parameter& parameter : parameters(allocate_model(config, at::kMeta))) {
+  for (const Parameter& parameter : parameters(shape_model(config))) {
     known.insert(parameter.name);
     formats::WeightFiles::Entry entry = stored.find(parameter.name);
     // A tied pair may be stored under the head's name alone.
@@ -187,8 +205,7 @@ Model load_model(const fs::path& directory) {
   const formats::WeightFiles stored(directory);
   const std::vector<formats::WeightFiles::Entry> entries = matched(stored, config, directory);
   Model model = allocate_model(config);
-  std::vector<Parameter> all = parameters(model);
-  for (std::size_t i = 0; i < all.size(); ++i) load_tensor(entries[i], all[i].tensor);
+  load_tensors(entries, parameters(model));
   return model;
 }
 
