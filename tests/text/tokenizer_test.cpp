@@ -54,16 +54,21 @@ TEST_P(TokenizerGoldens, IdsAndTextsAreThoseOfTokenizers) {
   while (const auto line = lines.next()) {
     ++cases;
     const auto ids = (*line)["ids"].get<std::vector<std::int32_t>>();
+    const std::string text = line->value("text", "");
     if (line->contains("text")) {
-      EXPECT_EQ(tokenizer.encode((*line)["text"].get<std::string>()), ids) << *line;
+      EXPECT_EQ(tokenizer.encode(text), ids) << *line;
+      EXPECT_EQ(tokenizer.encode(text, true), line->value("special", ids)) << *line;
     }
-    EXPECT_EQ(tokenizer.decode(ids), (*line)["decoded"].get<std::string>()) << *line;
-    EXPECT_EQ(tokenizer.decode(ids, true), (*line)["plain"].get<std::string>()) << *line;
+    const std::string decoded = line->value("decoded", text);
+    EXPECT_EQ(tokenizer.decode(ids), decoded) << *line;
+    EXPECT_EQ(tokenizer.decode(ids, true), line->value("plain", decoded)) << *line;
   }
-  EXPECT_EQ(cases, 119);
+  EXPECT_EQ(cases, 219);
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, TokenizerGoldens, ::testing::Values("words", "trained", "partial"),
+INSTANTIATE_TEST_SUITE_P(Files, TokenizerGoldens,
+                         ::testing::Values("words", "trained", "partial", "qwen", "llama2", "llama3",
+                                           "smollm", "meta", "flags", "splits"),
                          [](const auto& each) { return std::string(each.param); });
 
 TEST(Tokenizer, LooksUpTokensInTheFilesSpelling) {
@@ -103,41 +108,112 @@ TEST(Tokenizer, RefusesComponentsByName) {
   const auto set = [](const char* pointer, const Json& value) {
     return error_after("trained", [&](Json& file) { file[Json::json_pointer(pointer)] = value; });
   };
-  EXPECT_THAT(set("/normalizer", {{"type", "NFC"}}), HasSubstr("tokenizer.json: normalizer: expected none"));
+  EXPECT_THAT(set("/normalizer", {{"type", "NFKC"}}),
+              HasSubstr("tokenizer.json: normalizer: NFKC: expected NFC, Prepend, Replace, Strip or"));
+  EXPECT_THAT(set("/normalizer", {{"type", "Lowercase"}}), HasSubstr("got Lowercase"));
+  EXPECT_THAT(set("/normalizer", {{"type", "Replace"}, {"content", ""}, {"pattern", {{"Regex", "(a"}}}}),
+              HasSubstr("normalizer: Replace: pattern: expected a regular expression, got (a"));
+  EXPECT_THAT(set("/normalizer", {{"type", "Strip"}}), HasSubstr("Strip: expected strip_left, got none"));
+  EXPECT_THAT(set("/normalizer", 3), HasSubstr("normalizer: expected an object, got number"));
   EXPECT_THAT(set("/truncation", {{"max_length", 5}}), HasSubstr("truncation: expected none"));
   EXPECT_THAT(set("/padding", {{"strategy", "BatchLongest"}}), HasSubstr("padding: expected none"));
   EXPECT_THAT(set("/version", "2.0"), HasSubstr("version: expected 1.0"));
-  EXPECT_THAT(set("/decoder", nullptr), HasSubstr("decoder: expected ByteLevel"));
-  EXPECT_THAT(set("/decoder", {{"type", "Metaspace"}}), HasSubstr("got Metaspace"));
+  EXPECT_THAT(set("/decoder", {{"type", "WordPiece"}}), HasSubstr("decoder: WordPiece: expected ByteLevel"));
+  EXPECT_THAT(set("/decoder", {{"type", "Metaspace"}, {"replacement", "ab"}}),
+              HasSubstr("replacement: expected one character, got ab"));
+  EXPECT_THAT(set("/decoder", {{"type", "Replace"}, {"content", ""}, {"pattern", {{"Regex", "a"}}}}),
+              HasSubstr("decoder: Replace: pattern: expected {\"String\": …}"));
+  EXPECT_THAT(set("/decoder", {{"type", "Strip"}, {"content", "a"}, {"start", -1}, {"stop", 0}}),
+              HasSubstr("decoder: Strip: start: expected a whole number"));
   EXPECT_EQ(set("/post_processor", {{"type", "ByteLevel"}, {"trim_offsets", false}}), "");
-  EXPECT_THAT(set("/post_processor", {{"type", "TemplateProcessing"}}),
-              HasSubstr("post_processor: expected ByteLevel or none"));
-  EXPECT_THAT(set("/pre_tokenizer", nullptr), HasSubstr("pre_tokenizer: expected ByteLevel or a Sequence"));
-  EXPECT_THAT(set("/pre_tokenizer", {{"type", "Metaspace"}}), HasSubstr("got Metaspace"));
-  EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0/type", "Digits"), HasSubstr("got Digits"));
-  EXPECT_THAT(set("/pre_tokenizer/pretokenizers/1/type", "Split"),
-              HasSubstr("ByteLevel behind them, got Split"));
-  EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0/behavior", "Removed"),
-              HasSubstr("Split: behavior: expected Isolated"));
-  EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0/invert", true), HasSubstr("invert: expected false"));
-  EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0/pattern", {{"String", " "}}),
-              HasSubstr("pattern: expected {\"Regex\""));
+  EXPECT_THAT(
+      set("/post_processor", {{"type", "BertProcessing"}}),
+      HasSubstr("post_processor: expected TemplateProcessing, ByteLevel or a Sequence of them, got Bert"));
+  EXPECT_THAT(set("/pre_tokenizer", {{"type", "BertPreTokenizer"}}),
+              HasSubstr("pre_tokenizer: BertPreTokenizer: expected ByteLevel, Split"));
+  EXPECT_THAT(set("/pre_tokenizer", {{"type", "Metaspace"}}), HasSubstr("Metaspace: replacement: expected"));
+  EXPECT_THAT(set("/pre_tokenizer", {{"type", "Metaspace"},
+                                     {"replacement", "_"},
+                                     {"add_prefix_space", false},
+                                     {"prepend_scheme", "first"}}),
+              HasSubstr("expected prepend_scheme never"));
+  EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0", {{"type", "ByteLevel"}}),
+              HasSubstr("expected ByteLevel as the last step, got ByteLevel behind it"));
+  EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0/behavior", "removed"),
+              HasSubstr("Split: behavior: expected Removed | Isolated"));
+  EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0/invert", nullptr), HasSubstr("expected invert, got none"));
+  EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0/pattern", {{"String", ""}}),
+              HasSubstr("pattern: expected a string of 1 to"));
+  EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0/pattern", "x"), HasSubstr("pattern: expected {\"Regex\""));
   EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0/pattern/Regex", "(a"),
               HasSubstr("pattern: expected a regular expression, got (a"));
   EXPECT_THAT(set("/model/type", "Unigram"),
               HasSubstr("model: type: expected BPE, the only one supported, got Unigram"));
-  EXPECT_THAT(set("/model/unk_token", "<unk>"), HasSubstr("unk_token: expected none"));
   EXPECT_THAT(set("/model/dropout", 0.1), HasSubstr("dropout: expected 0"));
-  EXPECT_THAT(set("/model/byte_fallback", true), HasSubstr("byte_fallback: expected false"));
   EXPECT_THAT(set("/model/continuing_subword_prefix", "##"),
               HasSubstr("continuing_subword_prefix: expected"));
   EXPECT_THAT(set("/model/end_of_word_suffix", "</w>"), HasSubstr("end_of_word_suffix: expected"));
   EXPECT_EQ(set("/model/continuing_subword_prefix", ""), "");
-  EXPECT_THAT(set("/added_tokens/0/lstrip", true),
-              HasSubstr("added_tokens: <|endoftext|>: lstrip: expected false"));
-  EXPECT_THAT(set("/added_tokens/0/rstrip", true), HasSubstr("rstrip: expected false"));
-  EXPECT_THAT(set("/added_tokens/0/single_word", true), HasSubstr("single_word: expected false"));
   EXPECT_THAT(error_of([] { Tokenizer("no/such/folder"); }), HasSubstr("tokenizer.json: cannot be read"));
+}
+
+TEST(Tokenizer, RefusesUnknownTokensThatAreNone) {
+  const auto set = [](const char* name, const char* pointer, const Json& value) {
+    return error_after(name, [&](Json& file) { file[Json::json_pointer(pointer)] = value; });
+  };
+  EXPECT_THAT(set("llama2", "/model/unk_token", "<nope>"),
+              HasSubstr("model: unk_token: expected a token of the vocabulary, got <nope>"));
+  EXPECT_THAT(set("partial", "/model/byte_fallback", true), HasSubstr("byte_fallback: expected false"));
+  EXPECT_EQ(set("trained", "/model/byte_fallback", true), "") << "no byte is ever unknown there";
+  EXPECT_EQ(set("trained", "/model/unk_token", "<nope>"), "");
+}
+
+TEST(Tokenizer, RefusesTemplatesThatAreNone) {
+  const auto set = [](const char* pointer, const Json& value) {
+    return error_after("llama2", [&](Json& file) { file[Json::json_pointer(pointer)] = value; });
+  };
+  const Json a = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+  const Json b = {{"Sequence", {{"id", "B"}, {"type_id", 0}}}};
+  const std::string where = "post_processor: TemplateProcessing: ";
+  EXPECT_THAT(set("/post_processor/single", Json::array({a, a})),
+              HasSubstr(where + "single: expected sequence A once"));
+  EXPECT_THAT(set("/post_processor/single", Json::array({b})), HasSubstr("single: expected sequence A once"));
+  EXPECT_THAT(set("/post_processor/single", Json::array()), HasSubstr("single: expected sequence A once"));
+  EXPECT_THAT(set("/post_processor/special_tokens", Json::object()), HasSubstr("names of special_tokens"));
+  EXPECT_THAT(set("/post_processor/special_tokens/<s>/ids/0", 1 << 20),
+              HasSubstr("<s>: expected a whole number"));
+}
+
+TEST(Tokenizer, RefusesTokensThatTheNormalizerDeletes) {
+  EXPECT_THAT(error_after("flags",
+                          [](Json& file) {
+                            file["added_tokens"][0]["normalized"] = true;  // two spaces
+                          }),
+              HasSubstr("added_tokens:   : expected a token that the normalizer leaves"));
+  EXPECT_THAT(error_after("meta",
+                          [](Json& file) {
+                            file["normalizer"] = {
+                                {"type", "Strip"}, {"strip_left", true}, {"strip_right", false}};
+                          }),
+              HasSubstr("expected no prepend_scheme first behind a normalizer that deletes text"));
+}
+
+TEST(Tokenizer, TellsWhatItIs) {
+  EXPECT_EQ(Tokenizer(golden("qwen")).description(),
+            "byte-level BPE, 400 tokens, 144 merges, NFC, 8 added tokens");
+  EXPECT_EQ(Tokenizer(golden("words")).description(), "byte-level BPE, 269 tokens, 0 merges, 1 added token");
+  const Tokenizer flags(golden("flags"));
+  const std::vector<AddedToken>& added = flags.added_tokens();
+  ASSERT_EQ(added.size(), 32U);
+  for (std::size_t i = 0; i < added.size(); ++i) {
+    EXPECT_EQ(added[i].id, 300 + static_cast<std::int32_t>(i));
+    EXPECT_EQ(added[i].single_word, (i & 16U) != 0);
+    EXPECT_EQ(added[i].lstrip, (i & 8U) != 0);
+    EXPECT_EQ(added[i].rstrip, (i & 4U) != 0);
+    EXPECT_EQ(added[i].normalized, (i & 2U) != 0);
+    EXPECT_EQ(added[i].special, (i & 1U) != 0);
+  }
+  EXPECT_EQ(added[31].content, "word");
 }
 
 TEST(Tokenizer, RefusesTablesThatContradictThemselves) {

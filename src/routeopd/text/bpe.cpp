@@ -3,156 +3,245 @@
 #include "routeopd/text/bpe.h"
 
 #include <algorithm>
+#include <limits>
+#include <string>
 #include <utility>
 
 #include "routeopd/formats/json_file.h"
 #include "routeopd/text/byte_level.h"
+#include "routeopd/text/components.h"
+#include "routeopd/text/flat_hash.h"
+#include "routeopd/text/utf8.h"
 
 namespace routeopd::text {
 namespace {
 
-constexpr double kMaxId = (1 << 24) - 1;  // the rows that a model's embedding may have (formats/model_config)
+constexpr std::size_t kLongestToken = 256;  // words above are not looked up whole before they are merged
 
-// The two sides of a merge: ["a", "b"], or "a b" in older files.
-std::pair<std::string_view, std::string_view> sides_of(const Json& merge) {
-  if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
-    return {merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()};
-  if (merge.is_string()) {
-    const std::string_view text = merge.get_ref<const std::string&>();
-    const std::size_t space = text.find(' ');
-    if (space != std::string_view::npos && text.find(' ', space + 1) == std::string_view::npos)
-      return {text.substr(0, space), text.substr(space + 1)};
-  }
-  throw UserError("expected [\"a\", \"b\"] or \"a b\", got {}", merge.dump());
+std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
+  return static_cast<std::uint64_t>(left) << 32U | static_cast<std::uint32_t>(right);
 }
 
-// Orders a heap: the candidate of lowest rank on top, the leftmost among equals.
-bool goes_later(const Bpe::Scratch::Candidate& left, const Bpe::Scratch::Candidate& right) {
-  return std::pair(left.rank, left.place) > std::pair(right.rank, right.place);
-}
-
-}  // namespace
-
-Bpe::Bpe(const Json& model) {
+// The model's tokens, where the fields around them are as expected.
+const TokenizerFile::Tokens& tokens_of(const TokenizerFile& file) {
+  const Json& model = formats::value_or_null(file.rest, "model");
   if (!model.is_object()) throw UserError("expected an object, got {}", model.type_name());
   const Json& type = formats::value_or_null(model, "type");
   if (type != "BPE") throw UserError("type: expected BPE, the only one supported, got {}", shown(type));
   formats::expect_only(model, "dropout", 0.0);
   formats::expect_only(model, "continuing_subword_prefix", "");
   formats::expect_only(model, "end_of_word_suffix", "");
-  formats::expect_only(model, "byte_fallback", false);
-  formats::expect_none(model, "unk_token");  // and without one, fuse_unk has nothing to fuse
+  if (!file.tokens)
+    throw UserError("vocab: expected an object, got {}", formats::value_or_null(model, "vocab").type_name());
+  if (!file.merges)
+    throw UserError("merges: expected a list, got {}", formats::value_or_null(model, "merges").type_name());
+  return *file.tokens;
+}
+
+// Orders a heap: the lowest rank on top, the leftmost among equals.
+bool goes_later(std::uint64_t left, std::uint64_t right) {
+  return left > right;
+}
+
+}  // namespace
+
+Bpe::Bpe(const TokenizerFile& file, bool byte_level)
+    : vocabulary_([&] {
+        const TokenizerFile::Tokens& tokens = tokens_of(file);
+        return formats::naming("vocab", [&] { return Vocabulary(tokens, byte_level); });
+      }()),
+      key_(hash_key()) {
+  const Json& model = formats::value_or_null(file.rest, "model");
+  formats::naming("merges", [&] { read_merges(*file.merges); });
   ignore_merges_ = formats::flag_or(model, "ignore_merges", false);
-  formats::naming("vocab", [&] { read_vocabulary(formats::value_or_null(model, "vocab")); });
-  formats::naming("merges", [&] { read_merges(formats::value_or_null(model, "merges")); });
-  for (std::size_t byte = 0; byte < 256; ++byte) byte_ids_[byte] = id_of(byte_symbols()[byte]);
-}
-
-void Bpe::read_vocabulary(const Json& vocabulary) {
-  if (!vocabulary.is_object()) throw UserError("expected an object, got {}", vocabulary.type_name());
-  ids_.reserve(vocabulary.size());
-  tokens_.reserve(vocabulary.size());
-  for (const auto& [token, value] : vocabulary.items()) {
-    const std::int32_t id = formats::naming(
-        token, [&value] { return static_cast<std::int32_t>(number_in(value, {0, kMaxId}, true)); });
-    const auto entry = ids_.emplace(token, id).first;
-    if (const auto [other, fresh] = tokens_.emplace(id, &entry->first); !fresh)
-      throw UserError("expected each id once, got {} for both {} and {}", id, *other->second, token);
-    largest_id_ = std::max(largest_id_, id);
+  fuse_unknown_ = formats::flag_or(model, "fuse_unk", false);
+  byte_fallback_ = formats::flag_or(model, "byte_fallback", false);
+  for (std::size_t byte = 0; byte < 256; ++byte) {
+    const char character = static_cast<char>(byte);
+    byte_ids_[byte] =
+        byte_level || byte < 0x80 ? vocabulary_.id_of_bytes(std::string_view(&character, 1)) : -1;
+    fallback_ids_[byte] = vocabulary_.id_of(fmt::format("<0x{:02X}>", byte));
   }
+  read_unknown(model);
+  whole_ =
+      std::make_unique<std::atomic<std::uint8_t>[]>(static_cast<std::size_t>(vocabulary_.largest_id() + 1));
 }
 
-void Bpe::read_merges(const Json& merges) {
-  if (!merges.is_array()) throw UserError("expected a list, got {}", merges.type_name());
-  merges_.reserve(merges.size());
-  std::int32_t rank = 0;
+// Where every byte has a symbol nothing is ever unknown, and what the file says of it does not matter.
+void Bpe::read_unknown(const Json& model) {
+  const bool complete = vocabulary_.byte_level() && std::none_of(byte_ids_.begin(), byte_ids_.end(),
+                                                                 [](std::int32_t id) { return id < 0; });
+  if (complete) {
+    byte_fallback_ = false;
+    return;
+  }
+  if (vocabulary_.byte_level() && byte_fallback_)
+    throw UserError("byte_fallback: expected false where the vocabulary spells bytes, got true");
+  if (formats::value_or_null(model, "unk_token").is_null()) return;
+  const std::string token = short_string(model, "unk_token");
+  unknown_ = vocabulary_.id_of(token);
+  if (unknown_ < 0) throw UserError("unk_token: expected a token of the vocabulary, got {}", token);
+}
+
+void Bpe::read_merges(const TokenizerFile::Merges& merges) {
+  merges_.assign(places_for(merges.size()), Merge{kFree, 0, 0});
   std::string joined;
-  for (const Json& merge : merges) {
-    // A line of the merges.txt that old files were made from.
-    if (merge.is_string() && merge.get_ref<const std::string&>().starts_with("#version")) continue;
-    const auto [left, right] = sides_of(merge);
+  for (std::size_t i = 0; i < merges.size(); ++i) {
+    const std::string_view left = merges.side(2 * i);
+    const std::string_view right = merges.side(2 * i + 1);
     joined.assign(left).append(right);
-    const std::int32_t left_id = id_of(left);
-    const std::int32_t right_id = id_of(right);
-    const std::int32_t id = id_of(joined);
+    const std::int32_t left_id = vocabulary_.id_of(left);
+    const std::int32_t right_id = vocabulary_.id_of(right);
+    const std::int32_t id = vocabulary_.id_of(joined);
     if (left_id < 0 || right_id < 0 || id < 0)
       throw UserError("expected tokens of the vocabulary, got {}, which with its two sides is not",
-                      merge.dump());
-    const std::uint64_t pair =
-        static_cast<std::uint64_t>(left_id) << 32U | static_cast<std::uint32_t>(right_id);
-    merges_.insert_or_assign(pair, Merge{rank++, id});  // of a pair listed twice, the last counts
+                      Json::array({left, right}).dump());
+    const std::uint64_t pair = pair_of(left_id, right_id);
+    std::size_t at = mixed(pair, key_) & (merges_.size() - 1);
+    while (merges_[at].pair != kFree && merges_[at].pair != pair) at = (at + 1) & (merges_.size() - 1);
+    if (merges_[at].pair == kFree) ++merge_count_;
+    merges_[at] = {pair, static_cast<std::int32_t>(i), id};  // of a pair listed twice, the last counts
   }
 }
 
 const Bpe::Merge* Bpe::merge_of(std::int32_t left, std::int32_t right) const {
-  const auto found =
-      merges_.find(static_cast<std::uint64_t>(left) << 32U | static_cast<std::uint32_t>(right));
-  return found == merges_.end() ? nullptr : &found->second;
+  const std::uint64_t pair = pair_of(left, right);
+  for (std::size_t at = mixed(pair, key_) & (merges_.size() - 1);; at = (at + 1) & (merges_.size() - 1)) {
+    if (merges_[at].pair == pair) return &merges_[at];
+    if (merges_[at].pair == kFree) return nullptr;
+  }
+}
+
+std::int32_t Bpe::id_of_character(std::string_view character) const {
+  if (character.size() == 1) return byte_ids_[static_cast<unsigned char>(character.front())];
+  return vocabulary_.id_of_bytes(character);
 }
 
 void Bpe::append_ids(std::string_view word, std::vector<std::int32_t>& ids, Scratch& scratch) const {
-  if (ignore_merges_) {
-    if (const std::int32_t whole = id_of(spelled(word)); whole >= 0) {
-      ids.push_back(whole);
+  const std::int32_t known =
+      ignore_merges_ || word.size() <= kLongestToken ? vocabulary_.id_of_bytes(word) : -1;
+  if (known >= 0) {
+    const std::uint8_t state = whole_[static_cast<std::size_t>(known)].load(std::memory_order_relaxed);
+    if (ignore_merges_ || state == whole) {
+      ids.push_back(known);
       return;
     }
   }
-  scratch.symbols.clear();
-  for (const char byte : word) {
-    const std::int32_t id = byte_ids_[static_cast<unsigned char>(byte)];
-    const auto place = static_cast<std::int32_t>(scratch.symbols.size());
-    if (id >= 0) scratch.symbols.push_back({id, place - 1, place + 1, false});
+  const std::size_t begin = ids.size();
+  append_symbols(word, ids);
+  if (ids.size() - begin <= kShort) {
+    merge_short(ids, begin);
+  } else {
+    merge_long(ids, begin, scratch);
   }
-  if (scratch.symbols.empty()) return;
-  scratch.symbols.back().next = -1;
-  merge_all(scratch);
-  for (const Scratch::Symbol& symbol : scratch.symbols) {
-    if (!symbol.gone) ids.push_back(symbol.id);
-  }
+  if (known >= 0)
+    whole_[static_cast<std::size_t>(known)].store(
+        ids.size() == begin + 1 && ids.back() == known ? whole : broken, std::memory_order_relaxed);
 }
 
-void Bpe::merge_all(Scratch& scratch) const {
-  auto& [symbols, queue] = scratch;
+void Bpe::append_symbols(std::string_view word, std::vector<std::int32_t>& symbols) const {
+  // As the library does it: an unknown token waits for the next known symbol, and byte tokens do not make it go.
+  bool waiting = false;
+  const auto flush = [&] {
+    if (waiting) symbols.push_back(unknown_);
+    waiting = false;
+  };
+  const bool bytes = vocabulary_.byte_level();
+  for (std::size_t at = 0, size = 1; at < word.size(); at += size) {
+    size = bytes ? 1 : utf8_length(word[at]);
+    const std::string_view character = word.substr(at, size);
+    if (const std::int32_t id = id_of_character(character); id >= 0) {
+      flush();
+      symbols.push_back(id);
+      continue;
+    }
+    const auto fallback = [&](char byte) { return fallback_ids_[static_cast<unsigned char>(byte)]; };
+    if (byte_fallback_ &&
+        std::all_of(character.begin(), character.end(), [&](char byte) { return fallback(byte) >= 0; })) {
+      for (const char byte : character) symbols.push_back(fallback(byte));
+    } else if (unknown_ >= 0) {
+      if (!fuse_unknown_) flush();
+      waiting = true;
+    }
+  }
+  flush();
+}
+
+// The pair of lowest rank is looked for among all: in a few symbols, quicker than any queue.
+void Bpe::merge_short(std::vector<std::int32_t>& ids, std::size_t begin) const {
+  std::size_t count = ids.size() - begin;
+  if (count < 2) return;
+  constexpr std::int32_t kNone = std::numeric_limits<std::int32_t>::max();
+  std::int32_t* const symbols = ids.data() + begin;
+  std::array<std::int32_t, kShort> ranks;    // of the pair that begins at each symbol
+  std::array<std::int32_t, kShort> becomes;  // and its id
+  const auto look_up = [&](std::size_t i) {
+    const Merge* merge = merge_of(symbols[i], symbols[i + 1]);
+    ranks[i] = merge == nullptr ? kNone : merge->rank;
+    becomes[i] = merge == nullptr ? 0 : merge->id;
+  };
+  for (std::size_t i = 0; i + 1 < count; ++i) look_up(i);
+  while (count > 1) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i + 1 < count; ++i) {
+      if (ranks[i] < ranks[best]) best = i;
+    }
+    if (ranks[best] == kNone) break;
+    symbols[best] = becomes[best];
+    --count;
+    for (std::size_t i = best + 1; i < count; ++i) {
+      symbols[i] = symbols[i + 1];
+      if (i + 1 < count) {
+        ranks[i] = ranks[i + 1];
+        becomes[i] = becomes[i + 1];
+      }
+    }
+    if (best > 0) look_up(best - 1);
+    if (best + 1 < count) look_up(best);
+  }
+  ids.resize(begin + count);
+}
+
+void Bpe::merge_long(std::vector<std::int32_t>& ids, std::size_t begin, Scratch& scratch) const {
+  auto& symbols = scratch.symbols;
+  auto& queue = scratch.queue;
+  const auto count = static_cast<std::int32_t>(ids.size() - begin);
+  symbols.clear();
   queue.clear();
+  for (std::int32_t place = 0; place < count; ++place)
+    symbols.push_back(
+        {ids[begin + static_cast<std::size_t>(place)], place - 1, place + 1 < count ? place + 1 : -1});
   const auto at = [&](std::int32_t place) -> Scratch::Symbol& {
     return symbols[static_cast<std::size_t>(place)];
   };
   const auto offer = [&](std::int32_t place) {  // the pair that begins there, if it is one
     if (place < 0 || at(place).next < 0) return false;
     const Merge* merge = merge_of(at(place).id, at(at(place).next).id);
-    if (merge != nullptr) queue.push_back({merge->rank, place, merge->id});
+    if (merge != nullptr) queue.push_back(pair_of(merge->rank, place));
     return merge != nullptr;
   };
-  const auto count = static_cast<std::int32_t>(symbols.size());
   for (std::int32_t place = 0; place < count; ++place) offer(place);
   std::make_heap(queue.begin(), queue.end(), goes_later);
   while (!queue.empty()) {
     std::pop_heap(queue.begin(), queue.end(), goes_later);
-    const Scratch::Candidate best = queue.back();
+    const auto rank = static_cast<std::int32_t>(queue.back() >> 32U);
+    const auto place = static_cast<std::int32_t>(queue.back() & 0xFFFFFFFFU);
     queue.pop_back();
-    Scratch::Symbol& left = at(best.place);
-    if (left.gone || left.next < 0) continue;
+    Scratch::Symbol& left = at(place);
+    if (left.id < 0 || left.next < 0) continue;
     Scratch::Symbol& right = at(left.next);
     // An offer is out of date when either side has become another symbol since.
     const Merge* merge = merge_of(left.id, right.id);
-    if (merge == nullptr || merge->id != best.id) continue;
-    left.id = best.id;
+    if (merge == nullptr || merge->rank != rank) continue;
+    left.id = merge->id;
     left.next = right.next;
-    right.gone = true;
-    if (right.next >= 0) at(right.next).previous = best.place;
+    right.id = -1;
+    if (right.next >= 0) at(right.next).previous = place;
     if (offer(left.previous)) std::push_heap(queue.begin(), queue.end(), goes_later);
-    if (offer(best.place)) std::push_heap(queue.begin(), queue.end(), goes_later);
+    if (offer(place)) std::push_heap(queue.begin(), queue.end(), goes_later);
   }
-}
-
-std::int32_t Bpe::id_of(std::string_view token) const {
-  const auto found = ids_.find(token);
-  return found == ids_.end() ? -1 : found->second;
-}
-
-const std::string* Bpe::token_of(std::int32_t id) const {
-  const auto found = tokens_.find(id);
-  return found == tokens_.end() ? nullptr : found->second;
+  ids.resize(begin);
+  for (std::int32_t place = 0; place >= 0; place = at(place).next) ids.push_back(at(place).id);
 }
 
 }  // namespace routeopd::text

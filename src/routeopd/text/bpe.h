@@ -1,73 +1,79 @@
-// Byte-pair encoding over bytes: the "model" of tokenizer.json.
-//
+// Byte-pair encoding: the "model" of tokenizer.json. A word's symbols, its bytes or its characters, are joined pair by
+// pair, the merge of lowest rank first and the leftmost among equals, until no pair has a merge.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <string>
+#include <memory>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "routeopd/base/fields.h"
+#include "routeopd/text/vocabulary.h"
 
 namespace routeopd::text {
 
 class Bpe {
  public:
-  // Throws UserError naming the field of `model` that is wrong or not supported.
-  explicit Bpe(const Json& model);
+  // `byte_level`: words are bytes, which the vocabulary spells (byte_level.h); else characters. Throws UserError
+  // naming the field of the file's model that is wrong or not supported.
+  Bpe(const TokenizerFile& file, bool byte_level);
 
-  // What one word needs while it is merged, kept to spare allocations. One a thread.
+  // What a long word needs while it is merged, kept to spare allocations. One a thread.
   struct Scratch {
     struct Symbol {
-      std::int32_t id;
+      std::int32_t id;        // -1 when it is merged into the symbol before it
       std::int32_t previous;  // place of the neighbour, -1 at an end
       std::int32_t next;
-      bool gone;  // merged into the symbol before it
     };
-    struct Candidate {
-      std::int32_t rank;  // of the merge; the lowest goes first
-      std::int32_t place;
-      std::int32_t id;  // that the pair becomes
-    };
+    std::vector<std::int32_t> ids;
     std::vector<Symbol> symbols;
-    std::vector<Candidate> queue;
+    std::vector<std::uint64_t> queue;  // rank << 32 | place
   };
 
-  // Appends the ids of one word (bytes, not spelled). A byte without a symbol in the vocabulary is dropped,
-  // as `tokenizers` does where there is no unk_token. O(n log n) in the word's length.
+  // Appends the ids of one word. What has no symbol in the vocabulary becomes byte tokens or the unknown token,
+  // where the model has them, and else is dropped, as in `tokenizers`. O(n log n) in the word's length.
   void append_ids(std::string_view word, std::vector<std::int32_t>& ids, Scratch& scratch) const;
 
-  std::int32_t id_of(std::string_view token) const;    // -1 when there is none
-  const std::string* token_of(std::int32_t id) const;  // null when there is none
-  std::size_t size() const { return ids_.size(); }
-  std::int32_t largest_id() const { return largest_id_; }
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  std::size_t merge_count() const { return merge_count_; }
+  bool byte_fallback() const { return byte_fallback_; }
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
-  };
   struct Merge {
+    std::uint64_t pair;  // left id << 32 | right id; kFree where the place is free
     std::int32_t rank;
     std::int32_t id;
   };
+  static constexpr std::uint64_t kFree = ~std::uint64_t{0};
+  static constexpr std::size_t kShort = 32;  // symbols of a word that is merged by looking over all its pairs
 
-  void read_vocabulary(const Json& vocabulary);
-  void read_merges(const Json& merges);
+  void read_merges(const TokenizerFile::Merges& merges);
+  void read_unknown(const Json& model);
   const Merge* merge_of(std::int32_t left, std::int32_t right) const;
-  void merge_all(Scratch& scratch) const;
+  std::int32_t id_of_character(std::string_view character) const;
+  void append_symbols(std::string_view word, std::vector<std::int32_t>& symbols) const;
+  void merge_short(std::vector<std::int32_t>& ids, std::size_t begin) const;
+  void merge_long(std::vector<std::int32_t>& ids, std::size_t begin, Scratch& scratch) const;
 
-  std::unordered_map<std::string, std::int32_t, Hash, std::equal_to<>> ids_;
-  std::unordered_map<std::int32_t, const std::string*> tokens_;  // into ids_; ids may have gaps
-  std::unordered_map<std::uint64_t, Merge> merges_;              // by left id << 32 | right id
-  std::array<std::int32_t, 256> byte_ids_ = {};
-  std::int32_t largest_id_ = -1;
+  Vocabulary vocabulary_;
+  std::uint64_t key_;
+  std::vector<Merge> merges_;
+  std::size_t merge_count_ = 0;
+  std::array<std::int32_t, 256> byte_ids_ = {};      // of single bytes (or ASCII characters), -1 for none
+  std::array<std::int32_t, 256> fallback_ids_ = {};  // of <0x00> … <0xFF>
+  std::int32_t unknown_ = -1;
+  bool byte_fallback_ = false;
+  bool fuse_unknown_ = false;
   bool ignore_merges_ = false;
+
+  // What merging makes of a token's own text, found out when it is first met: the token, or something else. Threads
+  // that find it out at once write the same.
+  enum Whole : std::uint8_t { unasked = 0, whole = 1, broken = 2 };
+  std::unique_ptr<std::atomic<std::uint8_t>[]> whole_;
 };
 
 }  // namespace routeopd::text

@@ -3,120 +3,220 @@
 #include "routeopd/text/tokenizer.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <fstream>
+#include <numeric>
+#include <optional>
+#include <system_error>
+#include <unordered_set>
+#include <utility>
 
 #include "routeopd/formats/json_file.h"
-#include "routeopd/text/added_tokens.h"
-#include "routeopd/text/bpe.h"
 #include "routeopd/text/byte_level.h"
-#include "routeopd/text/pre_tokenizer.h"
+#include "routeopd/text/tokenizer_parts.h"
 #include "routeopd/text/utf8.h"
 
 namespace routeopd::text {
 namespace {
 
-constexpr std::int64_t kMaxFile = 256 << 20;
+constexpr std::uintmax_t kMaxFile = 256 << 20;
 constexpr std::size_t kMaxText = 1U << 30U;  // places in a text fit 32 bits
 
-// Refuses a component unless it is ByteLevel, or none where that is allowed.
-void expect_byte_level(const Json& file, const char* key, bool none_allowed) {
-  const Json& component = formats::value_or_null(file, key);
-  if (none_allowed && component.is_null()) return;
-  const Json& type = component.is_object() ? formats::value_or_null(component, "type") : component;
-  if (type != "ByteLevel")
-    throw UserError("{}: expected ByteLevel{}, the only one supported, got {}", key,
-                    none_allowed ? " or none" : "", shown(type));
+// A component of the file, made by `make`; its errors name it.
+template <class Part>
+Part part_of(const TokenizerFile& file, const char* key) {
+  return formats::naming(key, [&] { return Part(formats::value_or_null(file.rest, key)); });
+}
+
+std::string read_text(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error))
+    throw UserError("{}: cannot be read; is the path right?", path.string());
+  std::ifstream file(path, std::ios::binary);
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (!file || error) throw UserError("{}: cannot be read; is the path right?", path.string());
+  if (size > kMaxFile)
+    throw UserError("{}: expected at most {} bytes of JSON, got {}", path.string(), kMaxFile, size);
+  std::string text(size, '\0');
+  if (!file.read(text.data(), static_cast<std::streamsize>(size)))
+    throw UserError("{}: reading failed", path.string());
+  return text;
+}
+
+// 151643 as 151,643.
+std::string with_commas(std::size_t number) {
+  std::string digits = std::to_string(number);
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), 1, ',');
+  return digits;
 }
 
 }  // namespace
 
-// What does not change once it is read: threads may share it.
-struct Tokenizer::Parts {
-  explicit Parts(const Json& file)
-      : bpe(formats::naming("model",
-                            [&] { return std::make_unique<Bpe>(formats::value_or_null(file, "model")); })),
-        pre_tokenizer(formats::naming(
-            "pre_tokenizer", [&] { return PreTokenizer(formats::value_or_null(file, "pre_tokenizer")); })) {
-    formats::expect_only(file, "version", "1.0");
-    for (const char* key : {"truncation", "padding", "normalizer"}) formats::expect_none(file, key);
-    expect_byte_level(file, "post_processor", true);  // which changes offsets, never ids
-    expect_byte_level(file, "decoder", false);
-    real_ids = bpe->largest_id() + 1;
-    for (AddedToken& token : formats::naming("added_tokens", [&] {
-           return read_added_tokens(formats::value_or_null(file, "added_tokens"), *bpe);
-         })) {
-      (token.normalized ? second_cut : first_cut).add(token.content, token.id);
-      real_ids = std::max(real_ids, token.id + 1);
-      added_ids.emplace(token.content, token.id);
-      added.emplace(token.id, std::move(token));
+Tokenizer::Parts::Parts(const TokenizerFile& file)
+    : normalizer(part_of<Normalizer>(file, "normalizer")),
+      pre_tokenizer(part_of<PreTokenizer>(file, "pre_tokenizer")),
+      bpe(formats::naming("model", [&] { return Bpe(file, pre_tokenizer.byte_level()); })),
+      added(formats::naming("added_tokens",
+                            [&] {
+                              return read_added_tokens(formats::value_or_null(file.rest, "added_tokens"),
+                                                       bpe.vocabulary());
+                            })),
+      real_ids(std::max(bpe.vocabulary().largest_id(),
+                        added.empty() ? -1
+                                      : std::max_element(added.begin(), added.end(),
+                                                         [](auto& a, auto& b) { return a.id < b.id; })
+                                            ->id) +
+               1),
+      post_processor(formats::naming(
+          "post_processor",
+          [&] { return PostProcessor(formats::value_or_null(file.rest, "post_processor"), real_ids); })),
+      decoder(part_of<Decoder>(file, "decoder")) {
+  formats::expect_only(file.rest, "version", "1.0");
+  for (const char* key : {"truncation", "padding"}) formats::expect_none(file.rest, key);
+  if (pre_tokenizer.heeds_first() && normalizer.may_delete())
+    throw UserError("pre_tokenizer: expected no prepend_scheme first behind a normalizer that deletes text");
+  read_spellings();
+}
+
+void Tokenizer::Parts::read_spellings() {
+  std::unordered_set<std::string_view> specials;
+  for (const AddedToken& token : added) {
+    if (token.special) specials.insert(token.content);
+  }
+  std::vector<std::string> spellings;
+  for (const AddedToken& token : added) {
+    std::string storage;
+    spellings.emplace_back(token.normalized ? normalizer.normalized(token.content, storage) : token.content);
+    if (spellings.back().empty())
+      throw UserError("added_tokens: {}: expected a token that the normalizer leaves, got nothing of it",
+                      token.content);
+  }
+  // Of two tokens that look for the same, a special one counts, then the first of the file.
+  for (const bool special : {true, false}) {
+    for (std::size_t i = 0; i < added.size(); ++i) {
+      if (added[i].special == special)
+        (added[i].normalized ? second_cut : first_cut).add(spellings[i], added[i]);
     }
   }
-
-  const std::string* token_of(std::int32_t id) const {
-    const auto found = added.find(id);
-    return found == added.end() ? bpe->token_of(id) : &found->second.content;
+  std::vector<std::size_t> order(added.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return added[a].id < added[b].id; });
+  std::vector<AddedToken> by_id;
+  for (const std::size_t place : order) {
+    DecodedToken& token = decoded.emplace_back();
+    token.text = spellings[place];
+    append_bytes_of(token.text, token.bytes);
+    token.special = specials.contains(token.text);
+    by_id.push_back(added[place]);
   }
+  added = std::move(by_id);
+  for (const AddedToken& token : added) added_ids.emplace(token.content, token.id);
+}
 
-  std::unique_ptr<Bpe> bpe;  // by pointer: its tables point into one another
-  PreTokenizer pre_tokenizer;
-  TokenCutter first_cut;   // tokens looked for in the text as it is
-  TokenCutter second_cut;  // and those looked for in what the normaliser makes of the rest
-  std::unordered_map<std::int32_t, AddedToken> added;
-  std::unordered_map<std::string, std::int32_t> added_ids;
-  std::int32_t real_ids = 0;
-};
+void Tokenizer::Parts::expect_id(std::int32_t id) const {
+  if (!bpe.vocabulary().has(id) && added_place(id) < 0)
+    throw UserError("id: expected one of the tokenizer's, below {}, got {}; is it another model's?", real_ids,
+                    id);
+}
 
-Tokenizer::Tokenizer(const std::filesystem::path& directory) {
-  const std::filesystem::path path = directory / "tokenizer.json";
-  const Json file = formats::read_json_object(path, kMaxFile);
-  parts_ = formats::naming(path.string(), [&] { return std::make_unique<Parts>(file); });
+std::ptrdiff_t Tokenizer::Parts::added_place(std::int32_t id) const {
+  if (added.empty() || id < added.front().id || id > added.back().id) return -1;
+  const auto found =
+      std::lower_bound(added.begin(), added.end(), id,
+                       [](const AddedToken& token, std::int32_t each) { return token.id < each; });
+  return found->id == id ? found - added.begin() : -1;
+}
+
+bool Tokenizer::Parts::is_skipped(std::int32_t id) const {
+  const std::ptrdiff_t place = added_place(id);
+  return place >= 0 && decoded[static_cast<std::size_t>(place)].special;
+}
+
+std::string Tokenizer::Parts::text_of(std::int32_t id) const {
+  const std::ptrdiff_t place = added_place(id);
+  return place >= 0 ? decoded[static_cast<std::size_t>(place)].text : bpe.vocabulary().token_of(id);
+}
+
+void Tokenizer::Parts::append_bytes(std::int32_t id, std::string& bytes) const {
+  if (const std::ptrdiff_t place = added_place(id); place >= 0) {
+    bytes += decoded[static_cast<std::size_t>(place)].bytes;
+  } else if (bpe.vocabulary().byte_level()) {
+    bytes += bpe.vocabulary().bytes_of(id);
+  } else {
+    append_bytes_of(bpe.vocabulary().bytes_of(id), bytes);
+  }
+}
+
+Tokenizer::Tokenizer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Tokenizer::Tokenizer(const std::filesystem::path& directory)
+    : Tokenizer(from_json(read_text(directory / "tokenizer.json"), (directory / "tokenizer.json").string())) {
 }
 
 Tokenizer::~Tokenizer() = default;
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
-std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
+Tokenizer Tokenizer::from_json(std::string_view text, std::string_view where) {
+  const TokenizerFile file = read_tokenizer_file(text, where);
+  return Tokenizer(formats::naming(where, [&] { return std::make_unique<Parts>(file); }));
+}
+
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text, bool add_special) const {
   if (text.size() > kMaxText)
     throw UserError("text: expected at most {} bytes, got {}", kMaxText, text.size());
   if (const std::size_t at = find_invalid_utf8(text); at != std::string_view::npos)
     throw UserError("text: expected UTF-8, got byte 0x{:02x} at offset {}",
                     static_cast<unsigned char>(text[at]), at);
   std::vector<std::int32_t> ids;
+  ids.reserve(text.size() / 3 + 8);
+  if (add_special) ids = parts_->post_processor.before();
   Bpe::Scratch scratch;
+  std::string storage;
   std::vector<TokenCutter::Piece> pieces;
   std::vector<TokenCutter::Piece> parts;
   parts_->first_cut.cut(text, pieces);
   for (const TokenCutter::Piece& piece : pieces) {
-    parts.assign(1, piece);
-    if (piece.id < 0) {
-      parts.clear();
-      parts_->second_cut.cut(piece.text, parts);
+    if (piece.id >= 0) {
+      ids.push_back(piece.id);
+      continue;
     }
+    const std::string_view normal = parts_->normalizer.normalized(piece.text, storage);
+    const bool at_beginning = piece.text.data() == text.data();
+    parts.clear();
+    parts_->second_cut.cut(normal, parts);
     for (const TokenCutter::Piece& part : parts) {
       if (part.id >= 0) {
         ids.push_back(part.id);
-      } else {
-        parts_->pre_tokenizer.for_each_word(
-            part.text, [&](std::string_view word) { parts_->bpe->append_ids(word, ids, scratch); });
+        continue;
       }
+      parts_->pre_tokenizer.for_each_word(
+          part.text, at_beginning && part.text.data() == normal.data(),
+          [&](std::string_view word) { parts_->bpe.append_ids(word, ids, scratch); });
     }
   }
+  if (add_special)
+    ids.insert(ids.end(), parts_->post_processor.behind().begin(), parts_->post_processor.behind().end());
   return ids;
 }
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_special) const {
-  std::string bytes;
+  std::string text;
+  std::optional<Decoder::Run> run;
+  if (!parts_->decoder.only_byte_level()) run.emplace(parts_->decoder);
   for (const std::int32_t id : ids) {
-    const std::string* token = parts_->token_of(id);
-    if (token == nullptr)
-      throw UserError("id: expected one of the tokenizer's, below {}, got {}; is it another model's?",
-                      real_ids(), id);
-    const auto found = parts_->added.find(id);
-    if (skip_special && found != parts_->added.end() && found->second.special) continue;
-    append_bytes_of(*token, bytes);
+    parts_->expect_id(id);
+    if (skip_special && parts_->is_skipped(id)) continue;
+    if (run) {
+      run->add(parts_->text_of(id), text);
+    } else {
+      parts_->append_bytes(id, text);
+    }
   }
-  return lossy_utf8(bytes);
+  if (!run) return lossy_utf8(text);
+  run->finish(text);
+  return text;
 }
 
 std::int32_t Tokenizer::real_ids() const {
@@ -124,13 +224,28 @@ std::int32_t Tokenizer::real_ids() const {
 }
 
 std::int32_t Tokenizer::id_of(std::string_view token) const {
-  const auto found = parts_->added_ids.find(std::string(token));
-  return found == parts_->added_ids.end() ? parts_->bpe->id_of(token) : found->second;
+  const auto found = parts_->added_ids.find(token);
+  return found == parts_->added_ids.end() ? parts_->bpe.vocabulary().id_of(token) : found->second;
 }
 
 std::string Tokenizer::token_of(std::int32_t id) const {
-  const std::string* token = parts_->token_of(id);
-  return token == nullptr ? "" : *token;
+  const std::ptrdiff_t place = parts_->added_place(id);
+  return place >= 0 ? parts_->added[static_cast<std::size_t>(place)].content
+                    : parts_->bpe.vocabulary().token_of(id);
+}
+
+const std::vector<AddedToken>& Tokenizer::added_tokens() const {
+  return parts_->added;
+}
+
+std::string Tokenizer::description() const {
+  std::string line = fmt::format(
+      "{} BPE{}, {} tokens, {} merges", parts_->bpe.vocabulary().byte_level() ? "byte-level" : "character",
+      parts_->bpe.byte_fallback() ? " with byte fallback" : "", with_commas(parts_->bpe.vocabulary().size()),
+      with_commas(parts_->bpe.merge_count()));
+  if (const std::string normal = parts_->normalizer.description(); !normal.empty()) line += ", " + normal;
+  return fmt::format("{}, {} added token{}", line, with_commas(parts_->added.size()),
+                     parts_->added.size() == 1 ? "" : "s");
 }
 
 }  // namespace routeopd::text

@@ -1,8 +1,8 @@
 // tokenizer.json of a Hugging Face model directory: text to ids and back, equal to the `tokenizers` library.
 //
-// Understood: byte-level BPE (merges as pairs or strings, `ignore_merges`) behind a ByteLevel pre-tokenizer
-// with the GPT-2 pattern or a Split pattern, added tokens, the ByteLevel decoder. A component outside this set
-// is refused by name.
+// Understood: BPE over bytes (ByteLevel) or over characters (Metaspace, byte fallback, unknown token), with the
+// normalizers, pre-tokenizers, post-processors and decoders that the headers of those names list, and added tokens
+// with all their flags. A component outside this set is refused by name.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,8 +14,11 @@
 #include <string_view>
 #include <vector>
 
+#include "routeopd/text/added_tokens.h"
+
 namespace routeopd::text {
 
+// Threads may share one.
 class Tokenizer {
  public:
   // Reads DIR/tokenizer.json. Throws UserError with the file and the component that is wrong or not
@@ -25,8 +28,12 @@ class Tokenizer {
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
-  // Ids of `text` (UTF-8). Added tokens are cut out of the text first. Throws UserError when it is not UTF-8.
-  std::vector<std::int32_t> encode(std::string_view text) const;
+  // The same from the text of such a file; `where` begins every error.
+  static Tokenizer from_json(std::string_view text, std::string_view where);
+
+  // Ids of `text` (UTF-8). Added tokens are cut out of the text first. `add_special`: with the ids that the file's
+  // post-processor puts around a text. Throws UserError when it is not UTF-8.
+  std::vector<std::int32_t> encode(std::string_view text, bool add_special = false) const;
 
   // Text of `ids`. Bytes that make no character become U+FFFD, as in `tokenizers`. Throws UserError for an id
   // that does not exist.
@@ -41,8 +48,17 @@ class Tokenizer {
   // The file's spelling of an id; empty where an id in range has none.
   std::string token_of(std::int32_t id) const;
 
+  // In the order of their ids.
+  const std::vector<AddedToken>& added_tokens() const;
+
+  // One line: "byte-level BPE, 151,643 tokens, 151,387 merges, NFC, 26 added tokens".
+  std::string description() const;
+
  private:
+  friend class StreamDecoder;
   struct Parts;
+  explicit Tokenizer(std::unique_ptr<Parts> parts);
+
   std::unique_ptr<Parts> parts_;
 };
 
