@@ -1,0 +1,185 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/text/chat_template_files.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+
+#include "routeopd/base/error.h"
+#include "routeopd/formats/json_file.h"
+
+namespace routeopd::text {
+namespace {
+
+namespace fs = std::filesystem;
+using Sources = std::vector<std::pair<std::string, std::string>>;
+
+constexpr std::int64_t kMaxConfig = 64LL << 20U;  // added_tokens_decoder may list every token
+constexpr std::uintmax_t kMaxTemplate = 4U << 20U;
+
+std::string text_in(const fs::path& path) {
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(path, error);
+  if (error || size > kMaxTemplate)
+    throw UserError("{}: expected a template of at most {} bytes", path.string(), kMaxTemplate);
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file) throw UserError("{}: reading failed", path.string());
+  return text;
+}
+
+Json json_in(const fs::path& path) {
+  return fs::is_regular_file(path) ? formats::read_json_object(path, kMaxConfig) : Json::object();
+}
+
+Sources template_files(const fs::path& directory) {
+  Sources sources;
+  const fs::path single = directory / "chat_template.jinja";
+  if (fs::is_regular_file(single)) sources.emplace_back("default", text_in(single));
+  const fs::path folder = directory / "chat_templates";
+  if (!fs::is_directory(folder)) return sources;
+  std::vector<fs::path> paths;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.is_regular_file() && entry.path().extension() == ".jinja") paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  for (const fs::path& path : paths) {
+    const std::string name = path.stem().string();
+    std::erase_if(sources, [&](const auto& each) { return each.first == name; });
+    sources.emplace_back(name, text_in(path));
+  }
+  return sources;
+}
+
+std::string text_of(const Json& value, const char* what) {
+  if (!value.is_string()) throw UserError("chat_template: expected {}, got {}", what, value.type_name());
+  return value.get<std::string>();
+}
+
+Sources templates_in(const Json& config) {
+  const Json& value = formats::value_or_null(config, "chat_template");
+  Sources sources;
+  if (value.is_null()) return sources;
+  if (value.is_string()) return {{"default", value.get<std::string>()}};
+  if (value.is_object()) {
+    for (const auto& [name, source] : value.items())
+      sources.emplace_back(name, text_of(source, "a template's text"));
+    return sources;
+  }
+  if (!value.is_array())
+    throw UserError("chat_template: expected a text or a list, got {}", value.type_name());
+  for (const Json& each : value) {
+    if (!each.is_object())
+      throw UserError("chat_template: expected objects in the list, got {}", each.type_name());
+    const std::string name = text_of(formats::value_or_null(each, "name"), "a name");
+    std::erase_if(sources, [&](const auto& other) { return other.first == name; });
+    sources.emplace_back(name, text_of(formats::value_or_null(each, "template"), "a template's text"));
+  }
+  return sources;
+}
+
+bool is_standard(const std::string& name) {
+  constexpr std::array<std::string_view, 7> kNames{"bos_token", "eos_token", "unk_token", "sep_token",
+                                                   "pad_token", "cls_token", "mask_token"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+// A token as a text or as {"content": …}; nullopt for null.
+std::optional<std::string> token_of(const std::string& name, const Json& value) {
+  if (value.is_null()) return std::nullopt;
+  const Json& content = value.is_object() ? formats::value_or_null(value, "content") : value;
+  if (!content.is_string()) throw UserError("{}: expected a token's text, got {}", name, value.dump());
+  return content.get<std::string>();
+}
+
+// Beside the standard names, transformers passes others that end in _token, and those of extra_special_tokens.
+OrderedJson special_tokens(Json config, const Json& map) {
+  if (!config.contains("added_tokens_decoder")) {
+    for (const auto& [name, value] : map.items()) {
+      const bool is_list = name == "extra_special_tokens" && value.is_array();
+      if (!is_list) config[name] = value;
+    }
+  }
+  OrderedJson variables = OrderedJson::object();
+  for (const auto& [name, value] : config.items()) {
+    const bool is_own = name.ends_with("_token") && (value.is_string() || value.is_object());
+    if (!is_standard(name) && !is_own) continue;
+    if (const auto token = token_of(name, value)) variables[name] = *token;
+  }
+  const Json& extra = formats::value_or_null(config, "extra_special_tokens");
+  if (extra.is_object()) {
+    for (const auto& [name, value] : extra.items()) {
+      if (const auto token = token_of(name, value)) variables[name] = *token;
+    }
+  }
+  return variables;
+}
+
+}  // namespace
+
+ChatTemplates::ChatTemplates(const Sources& sources, const OrderedJson& variables) {
+  for (const auto& [name, source] : sources) {
+    Named& made = templates_.emplace_back(Named{name, std::nullopt, ""});
+    try {
+      made.parsed.emplace(source, variables);
+    } catch (const UserError& error) {
+      made.error = error.what();
+    }
+  }
+  if (templates_.size() == 1 && !templates_.front().parsed) throw UserError(templates_.front().error);
+}
+
+std::vector<std::string> ChatTemplates::names() const {
+  std::vector<std::string> names;
+  for (const Named& each : templates_) names.push_back(each.name);
+  return names;
+}
+
+const ChatTemplate& ChatTemplates::chosen(const OrderedJson& options) const {
+  const auto named = [&](std::string_view name) {
+    return std::find_if(templates_.begin(), templates_.end(),
+                        [&](const Named& each) { return each.name == name; });
+  };
+  const auto option = options.find("chat_template");
+  const auto tools = options.find("tools");
+  auto found = templates_.end();
+  if (option != options.end() && !option->is_null()) {
+    if (option->is_string()) found = named(option->get_ref<const std::string&>());
+  } else {
+    if (tools != options.end() && !tools->is_null()) found = named("tool_use");
+    if (found == templates_.end()) found = named("default");
+  }
+  if (found == templates_.end()) {
+    std::string known;
+    for (const Named& each : templates_) known += (known.empty() ? "" : ", ") + each.name;
+    throw UserError("chat_template: expected the name of one of the model's templates ({})", known);
+  }
+  if (!found->parsed) throw UserError(found->error);
+  return *found->parsed;
+}
+
+std::string ChatTemplates::render(const OrderedJson& messages, const OrderedJson& options) const {
+  if (!options.is_object())
+    throw UserError("template options: expected an object, got {}", options.type_name());
+  const ChatTemplate& meant = chosen(options);
+  if (!options.contains("chat_template")) return meant.render(messages, options);
+  OrderedJson others = options;
+  others.erase("chat_template");
+  return meant.render(messages, others);
+}
+
+std::optional<ChatTemplates> read_chat_templates(const fs::path& directory) {
+  const fs::path config_path = directory / "tokenizer_config.json";
+  const Json config = json_in(config_path);
+  Sources sources = template_files(directory);
+  if (sources.empty()) sources = formats::naming(config_path.string(), [&] { return templates_in(config); });
+  if (sources.empty()) return std::nullopt;
+  const Json map = json_in(directory / "special_tokens_map.json");
+  const OrderedJson variables =
+      formats::naming(config_path.string(), [&] { return special_tokens(config, map); });
+  return formats::naming(directory.string(), [&] { return ChatTemplates(sources, variables); });
+}
+
+}  // namespace routeopd::text

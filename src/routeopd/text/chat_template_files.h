@@ -1,0 +1,43 @@
+// The chat templates of a model directory, found and chosen as transformers does.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "routeopd/text/chat_template.h"
+
+namespace routeopd::text {
+
+class ChatTemplates {
+ public:
+  // Sources by name; a single template is one named "default".
+  ChatTemplates(const std::vector<std::pair<std::string, std::string>>& sources,
+                const OrderedJson& variables);
+
+  // Renders with the template that is meant: the one that options["chat_template"] names, else "tool_use" when tools are
+  // given (an empty list is given), else "default". Throws UserError as ChatTemplate does.
+  std::string render(const OrderedJson& messages, const OrderedJson& options = OrderedJson::object()) const;
+
+  const ChatTemplate& chosen(const OrderedJson& options) const;
+  std::vector<std::string> names() const;
+
+ private:
+  struct Named {
+    std::string name;
+    std::optional<ChatTemplate> parsed;
+    std::string error;  // why it could not be parsed: told when it is chosen
+  };
+  std::vector<Named> templates_;
+};
+
+// chat_template.jinja and chat_templates/NAME.jinja, which win, or "chat_template" of tokenizer_config.json: a text, a
+// list of {"name", "template"}, or an object. nullopt when there is none. The variables bos_token, eos_token, … are those of
+// tokenizer_config.json, and of special_tokens_map.json where the former has no added_tokens_decoder; defaults that a class of
+// transformers adds to them are not known here.
+std::optional<ChatTemplates> read_chat_templates(const std::filesystem::path& directory);
+
+}  // namespace routeopd::text

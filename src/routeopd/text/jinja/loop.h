@@ -1,0 +1,33 @@
+// The variable `loop` of a for loop: looks ahead only as far as it is asked, as jinja's LoopContext does.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string_view>
+
+#include "routeopd/text/jinja/heap.h"
+
+namespace routeopd::text::jinja {
+
+struct Loop {
+  std::function<bool(Value&)> source;  // the items that passed the loop's filter
+  std::optional<std::int64_t> known_length;
+  int nesting;
+  std::deque<Value> ahead;   // read from the source, not yet current
+  std::int64_t index0 = -1;  // of the current item
+  std::int64_t depth0 = 0;
+  Value before;
+  Value current;
+  std::optional<Values> last_changed;
+  Charge charge;
+
+  bool advance();  // to the next item; false at the end
+  bool peek();     // whether there is a next item
+  std::int64_t length();
+};
+
+// loop.NAME; undefined where jinja has none.
+Value loop_attribute(Heap& heap, const LoopPtr& loop, std::string_view name);
+
+}  // namespace routeopd::text::jinja

@@ -1,0 +1,307 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/text/jinja/unicode.h"
+
+#include <algorithm>
+#include <span>
+
+#include "routeopd/text/jinja/unicode_tables.h"
+
+namespace routeopd::text::jinja {
+namespace {
+
+constexpr char32_t kCapitalSigma = 0x3A3;
+constexpr char32_t kSmallSigma = 0x3C3;
+constexpr char32_t kFinalSigma = 0x3C2;
+
+bool is_continuation(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
+}
+
+// The row that holds `point`: no two overlap.
+template <class Row>
+const Row* row_of(std::span<const Row> rows, char32_t point) {
+  const auto behind = std::upper_bound(rows.begin(), rows.end(), point,
+                                       [](char32_t at, const Row& row) { return at < row.first; });
+  if (behind == rows.begin()) return nullptr;
+  const Row& row = *(behind - 1);
+  return point <= row.last && (point - row.first) % row.step == 0 ? &row : nullptr;
+}
+
+bool holds(std::span<const Run> rows, char32_t point) {
+  return row_of(rows, point) != nullptr;
+}
+
+bool append_long(std::string& out, std::span<const LongMapping> rows, char32_t point) {
+  const auto found = std::lower_bound(rows.begin(), rows.end(), point,
+                                      [](const LongMapping& row, char32_t at) { return row.from < at; });
+  if (found == rows.end() || found->from != point) return false;
+  for (const char32_t each : found->to) {
+    if (each != 0) append_code_point(out, each);
+  }
+  return true;
+}
+
+char32_t mapped(std::span<const MappedRun> rows, char32_t point) {
+  const MappedRun* row = row_of(rows, point);
+  return row == nullptr ? point : static_cast<char32_t>(static_cast<std::int64_t>(point) + row->change);
+}
+
+void append_upper(std::string& out, char32_t point) {
+  if (!append_long(out, kToUpperLong, point)) append_code_point(out, mapped(kToUpper, point));
+}
+
+void append_title(std::string& out, char32_t point) {
+  if (append_long(out, kToTitleLong, point)) return;
+  const MappedRun* row = row_of(kToTitle, point);
+  if (row != nullptr) {
+    append_code_point(out, static_cast<char32_t>(static_cast<std::int64_t>(point) + row->change));
+  } else {
+    append_upper(out, point);
+  }
+}
+
+// A capital sigma is final behind a cased letter and not before one, whatever case-ignorable points lie between.
+bool is_final_sigma(std::string_view text, std::size_t first, std::size_t behind) {
+  bool before = false;
+  while (first > 0) {
+    const char32_t point = previous_code_point(text, first);
+    if (holds(kCaseIgnorable, point)) continue;
+    before = is_cased(point);
+    break;
+  }
+  if (!before) return false;
+  while (behind < text.size()) {
+    const char32_t point = next_code_point(text, behind);
+    if (!holds(kCaseIgnorable, point)) return !is_cased(point);
+  }
+  return true;
+}
+
+// The lower case of the code point in text[first, behind).
+void append_lower(std::string& out, std::string_view text, std::size_t first, std::size_t behind,
+                  char32_t point) {
+  if (point == kCapitalSigma) {
+    append_code_point(out, is_final_sigma(text, first, behind) ? kFinalSigma : kSmallSigma);
+  } else if (!append_long(out, kToLowerLong, point)) {
+    append_code_point(out, mapped(kToLower, point));
+  }
+}
+
+}  // namespace
+
+bool is_utf8(std::string_view bytes) {
+  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(bytes[at]); };
+  for (std::size_t at = 0; at < bytes.size();) {
+    if (byte(at) < 0x80) {
+      ++at;
+      continue;
+    }
+    const std::size_t length = byte(at) >= 0xF0 ? 4 : byte(at) >= 0xE0 ? 3 : 2;
+    if (byte(at) < 0xC2 || byte(at) > 0xF4 || bytes.size() - at < length) return false;
+    for (std::size_t i = 1; i < length; ++i) {
+      if (!is_continuation(bytes[at + i])) return false;
+    }
+    std::size_t behind = at;
+    const char32_t point = next_code_point(bytes, behind);
+    const bool overlong = (length == 3 && point < 0x800) || (length == 4 && point < 0x10000);
+    if (overlong || point > 0x10FFFF || (point >= 0xD800 && point < 0xE000)) return false;
+    at = behind;
+  }
+  return true;
+}
+
+std::int64_t count_code_points(std::string_view text) {
+  return std::count_if(text.begin(), text.end(), [](char byte) { return !is_continuation(byte); });
+}
+
+char32_t next_code_point(std::string_view text, std::size_t& at) {
+  const auto lead = static_cast<unsigned char>(text[at++]);
+  if (lead < 0x80) return lead;
+  const int more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
+  char32_t point = lead & (0x3FU >> static_cast<unsigned>(more));
+  for (int i = 0; i < more; ++i) point = (point << 6U) | (static_cast<unsigned char>(text[at++]) & 0x3FU);
+  return point;
+}
+
+char32_t previous_code_point(std::string_view text, std::size_t& end) {
+  do {
+    --end;
+  } while (is_continuation(text[end]));
+  std::size_t at = end;
+  return next_code_point(text, at);
+}
+
+void append_code_point(std::string& text, char32_t point) {
+  const auto put = [&](char32_t bits) {
+    text.push_back(static_cast<char>(static_cast<unsigned char>(bits)));
+  };
+  if (point < 0x80) {
+    put(point);
+  } else if (point < 0x800) {
+    put(0xC0U | (point >> 6U));
+    put(0x80U | (point & 0x3FU));
+  } else if (point < 0x10000) {
+    put(0xE0U | (point >> 12U));
+    put(0x80U | ((point >> 6U) & 0x3FU));
+    put(0x80U | (point & 0x3FU));
+  } else {
+    put(0xF0U | (point >> 18U));
+    put(0x80U | ((point >> 12U) & 0x3FU));
+    put(0x80U | ((point >> 6U) & 0x3FU));
+    put(0x80U | (point & 0x3FU));
+  }
+}
+
+bool is_space(char32_t point) {
+  return (point >= 0x09 && point <= 0x0D) || (point >= 0x1C && point <= 0x20) || point == 0x85 ||
+         point == 0xA0 || point == 0x1680 || (point >= 0x2000 && point <= 0x200A) || point == 0x2028 ||
+         point == 0x2029 || point == 0x202F || point == 0x205F || point == 0x3000;
+}
+
+bool is_printable(char32_t point) {
+  return holds(kPrintable, point);
+}
+bool is_alpha(char32_t point) {
+  return holds(kAlpha, point);
+}
+bool is_decimal(char32_t point) {
+  return holds(kDecimal, point);
+}
+bool is_digit(char32_t point) {
+  return holds(kDigit, point);
+}
+bool is_numeric(char32_t point) {
+  return holds(kNumeric, point);
+}
+bool is_upper(char32_t point) {
+  return holds(kUpper, point);
+}
+bool is_lower(char32_t point) {
+  return holds(kLower, point);
+}
+bool is_cased(char32_t point) {
+  return is_upper(point) || is_lower(point) || holds(kTitle, point);
+}
+
+std::string to_upper(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) append_upper(out, next_code_point(text, at));
+  return out;
+}
+
+std::string to_lower(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t first = at;
+    const char32_t point = next_code_point(text, at);
+    append_lower(out, text, first, at, point);
+  }
+  return out;
+}
+
+std::string to_title(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  bool inside = false;  // a word is a run of cased letters
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t first = at;
+    const char32_t point = next_code_point(text, at);
+    if (inside) {
+      append_lower(out, text, first, at, point);
+    } else {
+      append_title(out, point);
+    }
+    inside = is_cased(point);
+  }
+  return out;
+}
+
+std::string to_capitalized(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t first = at;
+    const char32_t point = next_code_point(text, at);
+    if (first == 0) {
+      append_title(out, point);
+    } else {
+      append_lower(out, text, first, at, point);
+    }
+  }
+  return out;
+}
+
+std::string to_swapped(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t first = at;
+    const char32_t point = next_code_point(text, at);
+    if (is_upper(point)) {
+      append_lower(out, text, first, at, point);
+    } else if (is_lower(point)) {
+      append_upper(out, point);
+    } else {
+      append_code_point(out, point);
+    }
+  }
+  return out;
+}
+
+bool is_upper_text(std::string_view text) {
+  bool any = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const char32_t point = next_code_point(text, at);
+    if (is_lower(point) || holds(kTitle, point)) return false;
+    any = any || is_upper(point);
+  }
+  return any;
+}
+
+bool is_lower_text(std::string_view text) {
+  bool any = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const char32_t point = next_code_point(text, at);
+    if (is_upper(point) || holds(kTitle, point)) return false;
+    any = any || is_lower(point);
+  }
+  return any;
+}
+
+bool is_title_text(std::string_view text) {
+  bool any = false;
+  bool inside = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const char32_t point = next_code_point(text, at);
+    const bool begins = is_upper(point) || holds(kTitle, point);
+    if ((begins && inside) || (is_lower(point) && !inside)) return false;
+    inside = begins || is_lower(point);
+    any = any || inside;
+  }
+  return any;
+}
+
+std::string_view strip_left(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::size_t behind = at;
+    if (!is_space(next_code_point(text, behind))) break;
+    at = behind;
+  }
+  return text.substr(at);
+}
+
+std::string_view strip_right(std::string_view text) {
+  std::size_t end = text.size();
+  while (end > 0) {
+    std::size_t first = end;
+    if (!is_space(previous_code_point(text, first))) break;
+    end = first;
+  }
+  return text.substr(0, end);
+}
+
+}  // namespace routeopd::text::jinja
