@@ -5,6 +5,7 @@
 #   make build                the program, at build/routeopd
 #   make bench                our speed as ratios (several minutes; docs/performance.md explains each)
 #   make peers                live comparisons with transformers and tokenizers, in an environment of their own
+#   make fuzz                 every reader of untrusted files under libFuzzer, 10 minutes each (FUZZ_SECONDS=600)
 #   make install PREFIX=DIR   the program, as DIR/bin/routeopd
 #   make asan                 the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make format | lint        pinned clang-format | clang-tidy
@@ -13,12 +14,13 @@
 
 PREFIX ?= /usr/local
 TORCH_PYTHON ?=
+FUZZ_SECONDS ?= 600
 JOBS ?= $(shell nproc)
 PRESET ?= release
 BUILD := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 PYTHON := $(or $(TORCH_PYTHON),$(CURDIR)/.venv/bin/python)
 
-.PHONY: reconfigure demo test build tests bench install peers asan format format-check lint setup clean
+.PHONY: reconfigure demo test build tests bench install peers fuzz asan format format-check lint setup clean
 
 demo: build
 	@./examples/demo.sh $(BUILD)/routeopd
@@ -48,6 +50,9 @@ bench: build
 peers: build
 	@scripts/peers.sh $(BUILD)/routeopd
 
+fuzz:
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
@@ -61,4 +66,4 @@ lint: build
 	@scripts/tools.sh lint
 
 clean:
-	rm -rf build build-asan build-debug
+	rm -rf build build-asan build-debug build-fuzz

@@ -8,27 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 torch_version=2.13.0
-mapfile -t packages < <(grep -v '^#' scripts/system-packages.txt)
-
-installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
-
-if command -v apt-get >/dev/null; then
-  missing=()
-  for package in "${packages[@]}"; do installed "$package" || missing+=("$package"); done
-  if [ ${#missing[@]} -gt 0 ]; then
-    echo "setup: installing ${missing[*]}"
-    as_root=()
-    if [ "$(id -u)" -ne 0 ]; then as_root=(sudo); fi
-    export DEBIAN_FRONTEND=noninteractive
-    "${as_root[@]}" apt-get update -qq
-    "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-  fi
-elif [ ! -e .cache/system-packages-are-there ]; then
-  echo "setup: this system has no apt-get. RouteOPD needs these packages (Debian's names):" >&2
-  printf '  %s\n' "${packages[@]}" >&2
-  echo "Install them by your system's own means, then: mkdir -p .cache && touch .cache/system-packages-are-there" >&2
-  exit 1
-fi
+scripts/install-packages.sh scripts/system-packages.txt
 
 torch_of() { "$1" -c 'import torch; print(torch.__version__.split("+")[0])' 2>/dev/null || true; }
 

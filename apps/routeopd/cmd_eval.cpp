@@ -69,7 +69,7 @@ void run_eval(const EvalArguments& arguments) {
       if (other.name == name)
         throw UserError("--suite: {} is named twice; give NAME=FILE with different names", name);
     }
-    suites.push_back(eval::read_suite(name, path, arguments.protocol, tokenizer));
+    suites.push_back(eval::read_suite(name, path, arguments.protocol, arguments.model, tokenizer));
   }
   const model::Model model = model::load_model(arguments.model);
   eval::Protocol protocol = arguments.protocol;
@@ -110,7 +110,7 @@ void add_eval(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("--out", arguments->out, "Eval directory; must not exist")->required();
   app.add_option("--template", protocol.prompt_template,
-                 "How a problem is asked: raw, or a text with {problem}")
+                 "How a problem is asked: chat, raw, or a text with {problem}")
       ->capture_default_str();
   app.add_option("--n", protocol.n, "Samples a problem")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option("--temperature", protocol.temperature, "0 is greedy")

@@ -60,8 +60,8 @@ void run_generate(const GenerateArguments& arguments) {
   if (std::filesystem::exists(std::filesystem::path(arguments.model) / "tokenizer.json"))
     tokenizer.emplace(arguments.model);
   const text::Tokenizer* words = tokenizer ? &*tokenizer : nullptr;
-  const std::vector<Prompt> prompts =
-      text::read_prompts(arguments.in, text::PromptTemplate(arguments.prompt_template), words);
+  const std::vector<Prompt> prompts = text::read_prompts(
+      arguments.in, text::PromptTemplate(arguments.prompt_template, arguments.model), words);
   engine::LocalEngine engine(
       model, words != nullptr ? words->real_ids() : static_cast<std::int32_t>(model.config.vocab_size));
   const engine::Sampling sampling{
@@ -100,7 +100,7 @@ void add_generate(CLI::App& app) {
   app.add_option("--in", arguments->in, "Prompts, JSONL; - is standard input")->capture_default_str();
   app.add_option("--out", arguments->out, "Responses, JSONL; - is standard output")->capture_default_str();
   app.add_option("--template", arguments->prompt_template,
-                 "How a problem is asked: raw, or a text with {problem}")
+                 "How a problem is asked: chat, raw, or a text with {problem}")
       ->capture_default_str();
   app.add_option("--n", arguments->n, "Responses a prompt")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option("--temperature", arguments->temperature, "0 is greedy")

@@ -43,7 +43,7 @@ class Evaluator {
     protocol_.max_new_tokens = recipe.eval.max_new_tokens;
     protocol_.prompt_template = recipe.data.prompt_template;
     for (const auto& [name, path] : recipe.eval.suites)
-      suites_.push_back(eval::read_suite(name, path, protocol_, tokenizer));
+      suites_.push_back(eval::read_suite(name, path, protocol_, recipe.student.path, tokenizer));
   }
 
   void after(std::int64_t step) {

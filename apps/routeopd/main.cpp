@@ -12,6 +12,9 @@
 
 #define ROUTEOPD_COMMANDS(ENTRY)                                                           \
   ENTRY(train, "A distillation run: two checkpoints and prompts in, a better student out") \
+  ENTRY(inspect, "What a model directory holds: architecture, sizes, tokenizer, template") \
+  ENTRY(check, "May this teacher teach this student? The compatibility gate")              \
+  ENTRY(tokenize, "Text to ids, ids to text, chats to both")                               \
   ENTRY(generate, "Batched sampling from a model")                                         \
   ENTRY(score, "Log-probabilities of given sequences")                                     \
   ENTRY(convert, "A model directory in another type or in other shards")                   \

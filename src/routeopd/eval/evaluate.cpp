@@ -38,9 +38,10 @@ Json summary_of(const Json& model, const Protocol& protocol, const std::vector<S
 }  // namespace
 
 Suite read_suite(const std::string& name, const std::string& path, const Protocol& protocol,
-                 const text::Tokenizer& tokenizer) {
+                 const std::filesystem::path& directory, const text::Tokenizer& tokenizer) {
   Suite suite{.name = name, .sha256 = sha256_of_file(path), .prompts = {}};
-  suite.prompts = text::read_prompts(path, text::PromptTemplate(protocol.prompt_template), &tokenizer);
+  suite.prompts =
+      text::read_prompts(path, text::PromptTemplate(protocol.prompt_template, directory), &tokenizer);
   for (const Prompt& prompt : suite.prompts) {
     if (prompt.answer.empty()) throw UserError("{}: problem {} has no answer to grade by", path, prompt.id);
   }

@@ -35,9 +35,9 @@ struct Protocol {
 // Names the way answers are read: two runs compare only when it is the same.
 inline constexpr const char* kExtractor = "final-answer-1";
 
-// Problems of a JSONL file; each needs an answer.
+// Problems of a JSONL file; each needs an answer. `directory` is the model's, whose chat template may be asked for.
 Suite read_suite(const std::string& name, const std::string& path, const Protocol& protocol,
-                 const text::Tokenizer& tokenizer);
+                 const std::filesystem::path& directory, const text::Tokenizer& tokenizer);
 
 // Every response of the suite, graded, problems in the file's order.
 std::vector<grade::EvalResponse> evaluate(engine::Engine& engine, const Suite& suite,

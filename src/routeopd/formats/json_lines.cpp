@@ -44,17 +44,17 @@ JsonLines::JsonLines(const std::string& path) : path_(path), in_(&file_) {
 }
 
 std::optional<Json> JsonLines::next() {
-  for (std::string text; std::getline(*in_, text);) {
+  while (std::getline(*in_, text_)) {
     ++line_;
-    bytes_read_ += static_cast<std::int64_t>(text.size()) + 1;
-    if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
+    bytes_read_ += static_cast<std::int64_t>(text_.size()) + 1;
+    if (text_.find_first_not_of(" \t\r") == std::string::npos) continue;
     Json value;
     try {
-      value = Json::parse(text, check_depth);
+      value = Json::parse(text_, check_depth);
     } catch (const UserError& error) {
       throw UserError("{}: {}", where(), error.what());
     } catch (const Json::exception& error) {
-      const bool cut = in_->eof() && text.back() != '}';
+      const bool cut = in_->eof() && text_.back() != '}';
       throw UserError("{}: expected one JSON object a line, got {} ({})", where(),
                       cut ? "a line that ends too early" : "something else", reason_of(error.what()));
     }

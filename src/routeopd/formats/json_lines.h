@@ -21,7 +21,8 @@ class JsonLines {
   // The next object; blank lines are passed over. Throws UserError for a line that is not a JSON object.
   std::optional<Json> next();
 
-  std::int64_t line() const { return line_; }  // number of the line last read, from 1
+  const std::string& text() const { return text_; }  // the line last read, as it stands
+  std::int64_t line() const { return line_; }        // number of the line last read, from 1
   std::int64_t bytes_read() const { return bytes_read_; }
   std::int64_t bytes_total() const { return bytes_total_; }  // -1 where it is not known
 
@@ -29,7 +30,7 @@ class JsonLines {
   std::string where() const;
 
  private:
-  std::string path_;
+  std::string path_, text_;
   std::ifstream file_;
   std::istream* in_;
   std::int64_t line_ = 0;

@@ -32,8 +32,8 @@ class Bench {
     protocol_.n = options.samples;
     protocol_.max_new_tokens = kLongestResponse;
     protocol_.prompt_template = kTemplate;
-    suites_.push_back(
-        eval::read_suite("heldout", (options.laboratory / "heldout.jsonl").string(), protocol_, tokenizer_));
+    suites_.push_back(eval::read_suite("heldout", (options.laboratory / "heldout.jsonl").string(), protocol_,
+                                       options.laboratory / "base", tokenizer_));
     std::vector<Prompt>& problems = suites_.front().prompts;
     if (options.problems > 0 && options.problems < std::ssize(problems))
       problems.resize(static_cast<std::size_t>(options.problems));

@@ -38,7 +38,7 @@ Sources template_files(const fs::path& directory) {
   Sources sources;
   const fs::path single = directory / "chat_template.jinja";
   if (fs::is_regular_file(single)) sources.emplace_back("default", text_in(single));
-  const fs::path folder = directory / "chat_templates";
+  const fs::path folder = directory / "additional_chat_templates";
   if (!fs::is_directory(folder)) return sources;
   std::vector<fs::path> paths;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
@@ -121,7 +121,7 @@ OrderedJson special_tokens(Json config, const Json& map) {
 
 ChatTemplates::ChatTemplates(const Sources& sources, const OrderedJson& variables) {
   for (const auto& [name, source] : sources) {
-    Named& made = templates_.emplace_back(Named{name, std::nullopt, ""});
+    Named& made = templates_.emplace_back(Named{name, source, std::nullopt, ""});
     try {
       made.parsed.emplace(source, variables);
     } catch (const UserError& error) {
@@ -135,6 +135,13 @@ std::vector<std::string> ChatTemplates::names() const {
   std::vector<std::string> names;
   for (const Named& each : templates_) names.push_back(each.name);
   return names;
+}
+
+const std::string& ChatTemplates::source(const std::string& name) const {
+  const auto found = std::find_if(templates_.begin(), templates_.end(),
+                                  [&](const Named& each) { return each.name == name; });
+  ROUTEOPD_INVARIANT(found != templates_.end());
+  return found->source;
 }
 
 const ChatTemplate& ChatTemplates::chosen(const OrderedJson& options) const {
@@ -176,10 +183,28 @@ std::optional<ChatTemplates> read_chat_templates(const fs::path& directory) {
   Sources sources = template_files(directory);
   if (sources.empty()) sources = formats::naming(config_path.string(), [&] { return templates_in(config); });
   if (sources.empty()) return std::nullopt;
-  const Json map = json_in(directory / "special_tokens_map.json");
-  const OrderedJson variables =
-      formats::naming(config_path.string(), [&] { return special_tokens(config, map); });
+  const OrderedJson variables = read_special_tokens(directory);
   return formats::naming(directory.string(), [&] { return ChatTemplates(sources, variables); });
+}
+
+OrderedJson read_special_tokens(const fs::path& directory) {
+  const fs::path config_path = directory / "tokenizer_config.json";
+  const Json config = json_in(config_path), map = json_in(directory / "special_tokens_map.json");
+  return formats::naming(config_path.string(), [&] { return special_tokens(config, map); });
+}
+
+std::string render_chat(const ChatTemplates& templates, const OrderedJson& line, OrderedJson defaults) {
+  const auto messages = line.find("messages");
+  if (messages == line.end() || !messages->is_array())
+    throw UserError("messages: expected a list of {{\"role\", \"content\"}}, got {}",
+                    messages == line.end() ? "none" : messages->type_name());
+  if (const auto tools = line.find("tools"); tools != line.end()) defaults["tools"] = *tools;
+  if (const auto options = line.find("template"); options != line.end() && !options->is_null()) {
+    if (!options->is_object())
+      throw UserError("template: expected an object of options, got {}", options->type_name());
+    defaults.update(*options);
+  }
+  return templates.render(*messages, defaults);
 }
 
 }  // namespace routeopd::text

@@ -28,22 +28,28 @@ std::vector<std::int32_t> ids_of(const Json& value) {
   return ids;
 }
 
-Prompt prompt_of(const Json& line, std::uint32_t number, const PromptTemplate& words,
-                 const Tokenizer* tokenizer) {
+Prompt prompt_of(const Json& line, const std::string& raw_line, std::uint32_t number,
+                 const PromptTemplate& words, const Tokenizer* tokenizer) {
   Prompt prompt;
-  prompt.number = number;
-  prompt.id = line.contains("id") ? shown(line["id"]) : std::to_string(number);
+  std::string id = line.contains("id") ? shown(line["id"]) : std::to_string(number);
   if (line.contains("prompt_ids")) {
+    prompt.id = std::move(id);
+    prompt.number = number;
     prompt.ids = ids_of(line["prompt_ids"]);
-  } else if (line.contains("problem") || line.contains("prompt")) {
-    prompt.text = line.contains("problem") ? words.apply(text_of(line, "problem")) : text_of(line, "prompt");
+  } else {
+    PromptTemplate::Words asked;
+    if (line.contains("problem")) {
+      asked = words.apply(text_of(line, "problem"));
+    } else if (line.contains("messages")) {
+      asked = words.apply_chat(parse_ordered_json(raw_line, "messages"));
+    } else if (line.contains("prompt")) {
+      asked.text = text_of(line, "prompt");
+    } else {
+      throw UserError("expected problem, messages, prompt or prompt_ids");
+    }
     if (tokenizer == nullptr)
       throw UserError("text needs a tokenizer, and the model directory has none; give prompt_ids");
-    prompt.ids = tokenizer->encode(prompt.text);
-  } else if (line.contains("messages")) {
-    throw UserError("messages: chat templates are not supported yet; give problem, prompt or prompt_ids");
-  } else {
-    throw UserError("expected problem, prompt or prompt_ids");
+    prompt = make_prompt(std::move(id), number, std::move(asked), *tokenizer);
   }
   if (prompt.ids.empty()) throw UserError("the prompt has no tokens");
   if (line.contains("answer")) prompt.answer = shown(line["answer"]);
@@ -52,31 +58,47 @@ Prompt prompt_of(const Json& line, std::uint32_t number, const PromptTemplate& w
 
 }  // namespace
 
-PromptTemplate::PromptTemplate(std::string words)
+PromptTemplate::PromptTemplate(std::string words, const std::filesystem::path& directory)
     : words_(words == "raw" ? std::string(kSlot) : std::move(words)) {
+  if (!directory.empty()) chat_ = read_chat_templates(directory);
   if (words_ == "chat") {
-    throw UserError("template: chat templates are not supported yet; expected raw, or a text with {}", kSlot);
+    if (!chat_)
+      throw UserError("template: {} has no chat template; expected raw, or a text with {}",
+                      directory.empty() ? "the model" : directory.string(), kSlot);
+  } else if (words_.find(kSlot) == std::string::npos) {
+    throw UserError("template: expected chat, raw, or a text with {}, got {}", kSlot, words_);
   }
-  if (words_.find(kSlot) == std::string::npos)
-    throw UserError("template: expected raw, or a text with {}, got {}", kSlot, words_);
 }
 
-std::string PromptTemplate::apply(const std::string& problem) const {
+PromptTemplate::Words PromptTemplate::apply_chat(const OrderedJson& line) const {
+  if (!chat_)
+    throw UserError(
+        "messages: the model's directory has no chat template; give problem, prompt or prompt_ids");
+  return {render_chat(*chat_, line, OrderedJson::object({{"add_generation_prompt", true}})), false};
+}
+
+PromptTemplate::Words PromptTemplate::apply(const std::string& problem) const {
+  if (words_ == "chat") {
+    const std::string asked = problem + "\n\n" + kChatRequest;
+    const OrderedJson message = {{"role", "user"}, {"content", asked}};
+    return apply_chat(OrderedJson::object({{"messages", OrderedJson::array({message})}}));
+  }
   std::string text;
   std::size_t from = 0;
   for (std::size_t at = words_.find(kSlot); at != std::string::npos; at = words_.find(kSlot, from)) {
     text.append(words_, from, at - from).append(problem);
     from = at + kSlot.size();
   }
-  return text.append(words_, from);
+  return {text.append(words_, from), true};
 }
 
-Prompt make_prompt(std::string id, std::uint32_t number, std::string text, const Tokenizer& tokenizer) {
+Prompt make_prompt(std::string id, std::uint32_t number, PromptTemplate::Words words,
+                   const Tokenizer& tokenizer) {
   Prompt prompt;
   prompt.id = std::move(id);
   prompt.number = number;
-  prompt.ids = tokenizer.encode(text);
-  prompt.text = std::move(text);
+  prompt.ids = tokenizer.encode(words.text, words.add_special);
+  prompt.text = std::move(words.text);
   return prompt;
 }
 
@@ -87,7 +109,8 @@ std::vector<Prompt> read_prompts(const std::string& path, const PromptTemplate& 
   std::set<std::string> ids;
   while (const auto line = lines.next()) {
     try {
-      Prompt prompt = prompt_of(*line, static_cast<std::uint32_t>(prompts.size()), words, tokenizer);
+      Prompt prompt =
+          prompt_of(*line, lines.text(), static_cast<std::uint32_t>(prompts.size()), words, tokenizer);
       if (!ids.insert(prompt.id).second) throw UserError("id {} stands there twice", prompt.id);
       if (line->contains("response")) {
         if (tokenizer == nullptr)

@@ -1,33 +1,52 @@
-// Prompt files: JSONL of {"id", "problem" | "prompt" | "prompt_ids", "answer"?, "response"?}.
+// Prompt files: JSONL of {"id", "problem" | "messages" | "prompt" | "prompt_ids", "answer"?, "response"?}.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "routeopd/text/chat_template_files.h"
 #include "routeopd/text/tokenizer.h"
 #include "routeopd/types/prompt.h"
 
 namespace routeopd::text {
 
-// How a problem becomes what the student reads: `raw` (the problem itself), or a text in which {problem} is replaced.
+// What `chat` asks for behind a problem.
+inline constexpr const char* kChatRequest =
+    "Please reason step by step, and put your final answer within \\boxed{}.";
+
+// How a problem becomes what the student reads: `chat` (problem, blank line and kChatRequest as one user message through
+// the model's chat template), `raw` (the problem itself), or a text in which {problem} is replaced.
 class PromptTemplate {
  public:
-  // Throws UserError for a text without {problem}, and for `chat`.
-  explicit PromptTemplate(std::string words);
-  std::string apply(const std::string& problem) const;
+  // `directory`: the model's, for its chat template. Throws UserError for a text without {problem}, and for `chat` where
+  // the directory has no template.
+  explicit PromptTemplate(std::string words, const std::filesystem::path& directory = {});
+
+  // What is encoded. Around plain text go the ids that the tokenizer's post-processor adds; a chat template writes its own.
+  struct Words {
+    std::string text;
+    bool add_special = true;
+  };
+  Words apply(const std::string& problem) const;
+  // {"messages", "tools"?, "template"?}, as `tokenize --chat` reads them, with a generation prompt.
+  Words apply_chat(const OrderedJson& line) const;
 
  private:
   std::string words_;
+  std::optional<ChatTemplates> chat_;
 };
 
-// Reads a file of prompts. `problem` goes through the template, `prompt` is taken as it is, `prompt_ids` need no
-// tokenizer (null). A response is encoded and ended by `eos` (-1: not ended). Errors name the line.
+// Reads a file of prompts. `problem` goes through the template, `messages` through the chat template, `prompt` is taken as
+// it is, `prompt_ids` need no tokenizer (null). A response is encoded and ended by `eos` (-1: not ended). Errors name the line.
 std::vector<Prompt> read_prompts(const std::string& path, const PromptTemplate& words,
                                  const Tokenizer* tokenizer, std::int32_t eos = -1);
 
 // The prompt of one problem.
-Prompt make_prompt(std::string id, std::uint32_t number, std::string text, const Tokenizer& tokenizer);
+Prompt make_prompt(std::string id, std::uint32_t number, PromptTemplate::Words words,
+                   const Tokenizer& tokenizer);
 
 }  // namespace routeopd::text

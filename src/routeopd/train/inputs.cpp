@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "routeopd/text/compatibility.h"
 #include "routeopd/text/prompts.h"
 #include "routeopd/train/train.h"
 
@@ -12,22 +13,17 @@ namespace routeopd::train {
 namespace {
 
 // Two models speak of the same ids only when their tokenizers agree. A teacher directory without one is taken at its word.
-void check_same_tokens(const text::Tokenizer& student, const std::string& teacher_path) {
+void check_same_tokens(const std::string& student_path, const std::string& teacher_path) {
   if (!std::filesystem::exists(std::filesystem::path(teacher_path) / "tokenizer.json")) return;
-  const text::Tokenizer teacher(teacher_path);
-  for (std::int32_t id = 0; id < std::max(student.real_ids(), teacher.real_ids()); ++id) {
-    const std::string ours = id < student.real_ids() ? student.token_of(id) : "",
-                      theirs = id < teacher.real_ids() ? teacher.token_of(id) : "";
-    if (ours != theirs)
-      throw UserError(
-          "[teacher] path: its tokenizer has \"{}\" for id {} where the student's has \"{}\"; choose a "
-          "teacher with the same tokenizer",
-          theirs, id, ours);
-  }
+  const std::string difference = text::check_compatibility(student_path, teacher_path).first_difference();
+  if (!difference.empty())
+    throw UserError("[teacher] path: the pair is not compatible ({}); `routeopd check` shows every check",
+                    difference);
 }
 
 bool same_model(const model::Model& a, const model::Model& b) {
-  if (a.config.model_type != b.config.model_type || !(a.config.rope == b.config.rope) || a.config.rms_norm_eps != b.config.rms_norm_eps ||
+  if (a.config.model_type != b.config.model_type || !(a.config.rope == b.config.rope) ||
+      a.config.rms_norm_eps != b.config.rms_norm_eps ||
       a.config.num_attention_heads != b.config.num_attention_heads)
     return false;
   const auto left = model::parameters(a), right = model::parameters(b);
@@ -65,13 +61,14 @@ Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer) {
   Inputs inputs;
   inputs.student = model::load_model(recipe.student.path);
   if (!recipe.sft()) {
-    check_same_tokens(tokenizer, recipe.teacher.path);
+    check_same_tokens(recipe.student.path, recipe.teacher.path);
     inputs.teacher = model::load_model(recipe.teacher.path);
   }
   inputs.real_ids = tokenizer.real_ids();
   inputs.tokenizer = &tokenizer;
   const auto& eos = inputs.student.config.eos_token_ids;
-  inputs.prompts = text::read_prompts(recipe.data.prompts, text::PromptTemplate(recipe.data.prompt_template),
+  inputs.prompts = text::read_prompts(recipe.data.prompts,
+                                      text::PromptTemplate(recipe.data.prompt_template, recipe.student.path),
                                       &tokenizer, eos.empty() ? -1 : eos.front());
   return inputs;
 }

@@ -32,7 +32,8 @@ Fields<TeacherSection> teacher_fields() {
 Fields<DataSection> data_fields() {
   using S = DataSection;
   return {text_field("prompts", &S::prompts, "prompts, JSONL; the sft arm needs a response in each"),
-          text_field("template", &S::prompt_template, "how a problem is asked: raw | a text with {problem}"),
+          text_field("template", &S::prompt_template,
+                     "how a problem is asked: chat | raw | a text with {problem}"),
           switch_field("shuffle", &S::shuffle, "order of the prompts by the seed; false: the file's order")};
 }
 

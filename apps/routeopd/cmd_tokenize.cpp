@@ -1,0 +1,152 @@
+// routeopd tokenize: text to ids, ids to text, chats to both. JSONL in, JSONL out.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "command.h"
+#include "progress.h"
+#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/interrupt.h"
+#include "routeopd/formats/json_file.h"
+#include "routeopd/formats/json_lines.h"
+#include "routeopd/text/chat_template_files.h"
+#include "routeopd/text/tokenizer.h"
+
+namespace routeopd::app {
+namespace {
+
+struct TokenizeArguments {
+  std::string directory, in = "-", out = "-";
+  bool decode = false, chat = false;
+  OutputFlags output;
+};
+
+std::string text_of(const Json& line, const char* key) {
+  const Json& text = formats::value_or_null(line, key);
+  if (!text.is_string()) throw UserError("{}: expected a text, got {}", key, shown(text));
+  return text.get<std::string>();
+}
+
+std::vector<std::int32_t> ids_of(const Json& line) {
+  const Json& list = formats::value_or_null(line, "ids");
+  if (!list.is_array()) throw UserError("ids: expected a list of ids, got {}", shown(list));
+  std::vector<std::int32_t> ids;
+  for (const Json& id : list) {
+    ids.push_back(formats::naming(
+        "ids", [&] { return static_cast<std::int32_t>(number_in(id, {0, (1 << 24) - 1}, true)); }));
+  }
+  return ids;
+}
+
+// One line at a time through what the command was asked for.
+class Converter {
+ public:
+  explicit Converter(const TokenizeArguments& arguments)
+      : arguments_(arguments), tokenizer_(arguments.directory) {
+    if (!arguments.chat) return;
+    templates_ = text::read_chat_templates(arguments.directory);
+    if (!templates_)
+      throw UserError(
+          "{}: no chat template there; expected chat_template.jinja, or chat_template in "
+          "tokenizer_config.json",
+          arguments.directory);
+  }
+
+  Json answer(const Json& line, const std::string& raw_line) const {
+    if (arguments_.decode) {
+      const std::vector<std::int32_t> ids = ids_of(line);
+      return {{"ids", ids}, {"text", tokenizer_.decode(ids, formats::flag_or(line, "skip_special", false))}};
+    }
+    std::string text;
+    bool add_special = false;  // a chat template writes its own
+    if (arguments_.chat) {
+      text = text::render_chat(*templates_, text::parse_ordered_json(raw_line, "line"),
+                               text::OrderedJson::object());
+    } else {
+      text = text_of(line, "text");
+      add_special = formats::flag_or(line, "special", false);
+    }
+    return {{"ids", tokenizer_.encode(text, add_special)}, {"text", text}};
+  }
+
+ private:
+  const TokenizeArguments& arguments_;
+  text::Tokenizer tokenizer_;
+  std::optional<text::ChatTemplates> templates_;
+};
+
+void run_tokenize(const TokenizeArguments& arguments) {
+  const Converter converter(arguments);
+  formats::JsonLines lines(arguments.in);
+  std::optional<AtomicFile> file;
+  if (arguments.out != "-") file.emplace(arguments.out);
+  std::int64_t done = 0, tokens = 0, failed = 0;
+  std::string first_failure;
+  {
+    Progress progress("tokenize", lines.bytes_total(), arguments.output.quiet);
+    for (bool more = true; more;) {
+      check_interrupt();
+      Json answer;
+      try {
+        const std::optional<Json> line = lines.next();
+        more = line.has_value();
+        if (!more) break;
+        answer = converter.answer(*line, lines.text());
+        tokens += std::ssize(answer["ids"]);
+      } catch (const UserError& error) {
+        answer = {{"error", error.what()}};
+        if (failed++ == 0) first_failure = fmt::format("{}: {}", lines.where(), error.what());
+      }
+      ++done;
+      const std::string text = answer.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+      if (file) {
+        file->write(text);
+      } else {
+        std::cout << text;
+      }
+      progress.update(lines.bytes_read(), "bytes");
+    }
+  }
+  if (file) file->commit();
+  if (!std::cout.flush()) throw UserError("standard output: cannot be written");
+  if (file && arguments.output.json) {
+    std::cout << Json{{"lines", done}, {"tokens", tokens}, {"failed", failed}}.dump() << std::endl;
+  } else if (file && !arguments.output.quiet) {
+    fmt::print("{} lines, {} tokens; written to {}\n", done, tokens, arguments.out);
+    std::fflush(stdout);
+  }
+  if (failed > 0)
+    throw UserError("{} of {} lines could not be done, the first: {}", failed, done, first_failure);
+}
+
+}  // namespace
+
+void add_tokenize(CLI::App& app) {
+  const auto arguments = std::make_shared<TokenizeArguments>();
+  app.add_option("directory", arguments->directory, "Model directory, or one with tokenizer files only")
+      ->required();
+  const auto decode =
+      app.add_flag("--decode", arguments->decode, "Ids to text: {\"ids\", \"skip_special\"?}");
+  app.add_flag("--chat", arguments->chat, "Chats to text and ids: {\"messages\", \"tools\"?, \"template\"?}")
+      ->excludes(decode);
+  app.add_option("--in", arguments->in, "Lines, JSONL; - is standard input")->capture_default_str();
+  app.add_option("--out", arguments->out, "Answers {\"ids\", \"text\"}, JSONL; - is standard output")
+      ->capture_default_str();
+  add_output_flags(app, arguments->output);
+  app.footer(
+      "A line that cannot be done is answered by {\"error\"}, the rest goes on, and the exit code is 1. "
+      "\"special\": true adds what\n"
+      "the tokenizer's post-processor adds; \"template\" holds options such as {\"add_generation_prompt\": "
+      "true}.\n\n"
+      "Examples:\n"
+      "  echo '{\"text\":\"Hello, world\"}' | routeopd tokenize lab/base\n"
+      "  echo '{\"ids\":[1, 2, 3]}' | routeopd tokenize lab/base --decode\n"
+      "  echo '{\"messages\":[{\"role\":\"user\",\"content\":\"2 + "
+      "2?\"}],\"template\":{\"add_generation_prompt\":true}}' \\\n"
+      "    | routeopd tokenize DIR --chat");
+  app.callback([arguments] { run_tokenize(*arguments); });
+}
+
+}  // namespace routeopd::app
