@@ -11,12 +11,14 @@
 #include "routeopd/text/byte_level.h"
 #include "routeopd/text/components.h"
 #include "routeopd/text/flat_hash.h"
+#include "routeopd/text/merge_queue.h"
 #include "routeopd/text/utf8.h"
 
 namespace routeopd::text {
 namespace {
 
-constexpr std::size_t kLongestToken = 256;  // words above are not looked up whole before they are merged
+constexpr std::size_t kMaxWhole = 256;           // words above are not looked up whole before they are merged
+constexpr std::size_t kMaxScratch = 16U << 20U;  // bytes of each table that are kept for the next word
 
 std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
   return static_cast<std::uint64_t>(left) << 32U | static_cast<std::uint32_t>(right);
@@ -36,11 +38,6 @@ const TokenizerFile::Tokens& tokens_of(const TokenizerFile& file) {
   if (!file.merges)
     throw UserError("merges: expected a list, got {}", formats::value_or_null(model, "merges").type_name());
   return *file.tokens;
-}
-
-// Orders a heap: the lowest rank on top, the leftmost among equals.
-bool goes_later(std::uint64_t left, std::uint64_t right) {
-  return left > right;
 }
 
 }  // namespace
@@ -83,6 +80,13 @@ void Bpe::read_unknown(const Json& model) {
   if (unknown_ < 0) throw UserError("unk_token: expected a token of the vocabulary, got {}", token);
 }
 
+void Bpe::Scratch::trim() {
+  if (symbols.capacity() * sizeof(symbols[0]) > kMaxScratch) symbols = {};
+  if (lengths.capacity() * sizeof(lengths[0]) > kMaxScratch) lengths = {};
+  heap.trim(kMaxScratch);
+  buckets.trim(kMaxScratch);
+}
+
 void Bpe::read_merges(const TokenizerFile::Merges& merges) {
   merges_.assign(places_for(merges.size()), Merge{kFree, 0, 0});
   std::string joined;
@@ -118,8 +122,7 @@ std::int32_t Bpe::id_of_character(std::string_view character) const {
 }
 
 void Bpe::append_ids(std::string_view word, std::vector<std::int32_t>& ids, Scratch& scratch) const {
-  const std::int32_t known =
-      ignore_merges_ || word.size() <= kLongestToken ? vocabulary_.id_of_bytes(word) : -1;
+  const std::int32_t known = ignore_merges_ || word.size() <= kMaxWhole ? vocabulary_.id_of_bytes(word) : -1;
   if (known >= 0) {
     const std::uint8_t state = whole_[static_cast<std::size_t>(known)].load(std::memory_order_relaxed);
     if (ignore_merges_ || state == whole) {
@@ -128,11 +131,14 @@ void Bpe::append_ids(std::string_view word, std::vector<std::int32_t>& ids, Scra
     }
   }
   const std::size_t begin = ids.size();
-  append_symbols(word, ids);
-  if (ids.size() - begin <= kShort) {
+  if (word.size() <= kShort) {  // bytes, and so no more symbols
+    append_symbols(word, ids);
     merge_short(ids, begin);
   } else {
-    merge_long(ids, begin, scratch);
+    scratch.symbols.clear();
+    append_symbols(word, scratch.symbols);
+    merge_long(scratch);
+    ids.insert(ids.end(), scratch.symbols.begin(), scratch.symbols.end());
   }
   if (known >= 0)
     whole_[static_cast<std::size_t>(known)].store(
@@ -202,46 +208,48 @@ void Bpe::merge_short(std::vector<std::int32_t>& ids, std::size_t begin) const {
   ids.resize(begin + count);
 }
 
-void Bpe::merge_long(std::vector<std::int32_t>& ids, std::size_t begin, Scratch& scratch) const {
-  auto& symbols = scratch.symbols;
-  auto& queue = scratch.queue;
-  const auto count = static_cast<std::int32_t>(ids.size() - begin);
-  symbols.clear();
-  queue.clear();
-  for (std::int32_t place = 0; place < count; ++place)
-    symbols.push_back(
-        {ids[begin + static_cast<std::size_t>(place)], place - 1, place + 1 < count ? place + 1 : -1});
-  const auto at = [&](std::int32_t place) -> Scratch::Symbol& {
-    return symbols[static_cast<std::size_t>(place)];
-  };
-  const auto offer = [&](std::int32_t place) {  // the pair that begins there, if it is one
-    if (place < 0 || at(place).next < 0) return false;
-    const Merge* merge = merge_of(at(place).id, at(at(place).next).id);
-    if (merge != nullptr) queue.push_back(pair_of(merge->rank, place));
-    return merge != nullptr;
-  };
-  for (std::int32_t place = 0; place < count; ++place) offer(place);
-  std::make_heap(queue.begin(), queue.end(), goes_later);
-  while (!queue.empty()) {
-    std::pop_heap(queue.begin(), queue.end(), goes_later);
-    const auto rank = static_cast<std::int32_t>(queue.back() >> 32U);
-    const auto place = static_cast<std::int32_t>(queue.back() & 0xFFFFFFFFU);
-    queue.pop_back();
-    Scratch::Symbol& left = at(place);
-    if (left.id < 0 || left.next < 0) continue;
-    Scratch::Symbol& right = at(left.next);
-    // An offer is out of date when either side has become another symbol since.
-    const Merge* merge = merge_of(left.id, right.id);
-    if (merge == nullptr || merge->rank != rank) continue;
-    left.id = merge->id;
-    left.next = right.next;
-    right.id = -1;
-    if (right.next >= 0) at(right.next).previous = place;
-    if (offer(left.previous)) std::push_heap(queue.begin(), queue.end(), goes_later);
-    if (offer(place)) std::push_heap(queue.begin(), queue.end(), goes_later);
+void Bpe::merge_long(Scratch& scratch) const {
+  if (scratch.symbols.size() <= kShort) {
+    merge_short(scratch.symbols, 0);
+  } else if (scratch.symbols.size() <= kMedium) {
+    merge_linked(scratch.heap, scratch);
+  } else {
+    merge_linked(scratch.buckets, scratch);
   }
-  ids.resize(begin);
-  for (std::int32_t place = 0; place >= 0; place = at(place).next) ids.push_back(at(place).id);
+}
+
+// A symbol that was merged covers several places of the word. Its id stands at the first of them, the others hold -1; how
+// many there are stands at the first and at the last, so that both neighbours are found.
+template <class Queue>
+void Bpe::merge_linked(Queue& queue, Scratch& scratch) const {
+  const auto count = static_cast<std::int32_t>(scratch.symbols.size());
+  std::int32_t* const symbols = scratch.symbols.data();
+  const auto offer = [&](std::int32_t left, std::int32_t right) {  // the pair at these places, if it is one
+    const Merge* merge = merge_of(symbols[left], symbols[right]);
+    if (merge != nullptr) queue.push({merge->rank, left});
+  };
+  for (std::int32_t place = 0; place + 1 < count; ++place) offer(place, place + 1);
+  if (queue.empty()) return;
+  scratch.lengths.assign(static_cast<std::size_t>(count), 1);
+  std::uint16_t* const lengths = scratch.lengths.data();  // fit: see vocabulary.h
+  while (!queue.empty()) {
+    const auto [rank, place] = queue.pop();
+    const std::int32_t right = place + lengths[place];
+    if (symbols[place] < 0 || right == count) continue;
+    // An offer is out of date when either side has become another symbol since.
+    const Merge* merge = merge_of(symbols[place], symbols[right]);
+    if (merge == nullptr || merge->rank != rank) continue;
+    const std::int32_t end = right + lengths[right];
+    symbols[place] = merge->id;
+    symbols[right] = -1;
+    lengths[place] = static_cast<std::uint16_t>(end - place);
+    lengths[end - 1] = lengths[place];
+    if (place > 0) offer(place - lengths[place - 1], place);
+    if (end < count) offer(place, end);
+  }
+  std::size_t kept = 0;
+  for (std::int32_t place = 0; place < count; place += lengths[place]) symbols[kept++] = symbols[place];
+  scratch.symbols.resize(kept);
 }
 
 }  // namespace routeopd::text

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "routeopd/base/fields.h"
+#include "routeopd/text/merge_queue.h"
 #include "routeopd/text/vocabulary.h"
 
 namespace routeopd::text {
@@ -24,14 +25,13 @@ class Bpe {
 
   // What a long word needs while it is merged, kept to spare allocations. One a thread.
   struct Scratch {
-    struct Symbol {
-      std::int32_t id;        // -1 when it is merged into the symbol before it
-      std::int32_t previous;  // place of the neighbour, -1 at an end
-      std::int32_t next;
-    };
-    std::vector<std::int32_t> ids;
-    std::vector<Symbol> symbols;
-    std::vector<std::uint64_t> queue;  // rank << 32 | place
+    std::vector<std::int32_t> symbols;
+    std::vector<std::uint16_t> lengths;
+    MergeHeap heap;
+    MergeBuckets buckets;
+
+    // Gives back what a very long word took.
+    void trim();
   };
 
   // Appends the ids of one word. What has no symbol in the vocabulary becomes byte tokens or the unknown token,
@@ -50,6 +50,7 @@ class Bpe {
   };
   static constexpr std::uint64_t kFree = ~std::uint64_t{0};
   static constexpr std::size_t kShort = 32;  // symbols of a word that is merged by looking over all its pairs
+  static constexpr std::size_t kMedium = 4096;  // and of one whose pairs wait in a plain heap
 
   void read_merges(const TokenizerFile::Merges& merges);
   void read_unknown(const Json& model);
@@ -57,7 +58,9 @@ class Bpe {
   std::int32_t id_of_character(std::string_view character) const;
   void append_symbols(std::string_view word, std::vector<std::int32_t>& symbols) const;
   void merge_short(std::vector<std::int32_t>& ids, std::size_t begin) const;
-  void merge_long(std::vector<std::int32_t>& ids, std::size_t begin, Scratch& scratch) const;
+  void merge_long(Scratch& scratch) const;
+  template <class Queue>
+  void merge_linked(Queue& queue, Scratch& scratch) const;
 
   Vocabulary vocabulary_;
   std::uint64_t key_;

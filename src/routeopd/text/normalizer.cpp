@@ -34,14 +34,26 @@ std::string_view without_space(std::string_view text, bool left, bool right) {
 
 void replace(const SplitPattern& pattern, std::string_view content, std::string_view text, std::size_t most,
              std::string& result) {
-  std::vector<Cut> cuts;
-  pattern.cut(text, cuts);
-  for (const Cut& cut : cuts) {
-    result += cut.match ? content : text.substr(cut.begin, cut.end - cut.begin);
+  const auto append = [&](std::string_view piece) {
+    result += piece;
     if (result.size() > most)
       throw UserError("normalizer: expected text that grows {}-fold at most, got {} bytes and more of {}",
                       kMaxGrowth, most, text.size());
+  };
+  if (const std::string& words = pattern.plain_words();
+      !words.empty()) {  // as spaces of a text are: no list of cuts
+    std::size_t covered = 0;
+    for (std::size_t at = text.find(words); at != std::string_view::npos; at = text.find(words, covered)) {
+      append(text.substr(covered, at - covered));
+      append(content);
+      covered = at + words.size();
+    }
+    append(text.substr(covered));
+    return;
   }
+  std::vector<Cut> cuts;
+  pattern.cut(text, cuts);
+  for (const Cut& cut : cuts) append(cut.match ? content : text.substr(cut.begin, cut.end - cut.begin));
 }
 
 }  // namespace

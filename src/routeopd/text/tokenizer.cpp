@@ -19,6 +19,7 @@ namespace routeopd::text {
 namespace {
 
 constexpr std::uintmax_t kMaxFile = 256 << 20;
+constexpr std::size_t kMaxKept = 16U << 20U;
 constexpr std::size_t kMaxText = 1U << 30U;  // places in a text fit 32 bits
 
 // A component of the file, made by `make`; its errors name it.
@@ -41,6 +42,22 @@ std::string read_text(const std::filesystem::path& path) {
     throw UserError("{}: reading failed", path.string());
   return text;
 }
+
+// What encoding needs, kept by each thread from text to text: fresh memory for a long one costs more than the work.
+struct Workspace {
+  Bpe::Scratch scratch;
+  std::string storage;
+  std::vector<TokenCutter::Piece> pieces;
+  std::vector<TokenCutter::Piece> parts;
+
+  // Gives back what a very long text took.
+  void trim() {
+    scratch.trim();
+    if (storage.capacity() > kMaxKept) storage = {};
+    if (pieces.capacity() > kMaxKept / sizeof(pieces[0])) pieces = {};
+    if (parts.capacity() > kMaxKept / sizeof(parts[0])) parts = {};
+  }
+};
 
 // 151643 as 151,643.
 std::string with_commas(std::size_t number) {
@@ -172,17 +189,18 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, bool add_spec
   std::vector<std::int32_t> ids;
   ids.reserve(text.size() / 3 + 8);
   if (add_special) ids = parts_->post_processor.before();
-  Bpe::Scratch scratch;
-  std::string storage;
-  std::vector<TokenCutter::Piece> pieces;
-  std::vector<TokenCutter::Piece> parts;
+  thread_local Workspace kept;
+  Workspace& workspace = kept;
+  auto& pieces = workspace.pieces;
+  auto& parts = workspace.parts;
+  pieces.clear();
   parts_->first_cut.cut(text, pieces);
   for (const TokenCutter::Piece& piece : pieces) {
     if (piece.id >= 0) {
       ids.push_back(piece.id);
       continue;
     }
-    const std::string_view normal = parts_->normalizer.normalized(piece.text, storage);
+    const std::string_view normal = parts_->normalizer.normalized(piece.text, workspace.storage);
     const bool at_beginning = piece.text.data() == text.data();
     parts.clear();
     parts_->second_cut.cut(normal, parts);
@@ -193,11 +211,12 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, bool add_spec
       }
       parts_->pre_tokenizer.for_each_word(
           part.text, at_beginning && part.text.data() == normal.data(),
-          [&](std::string_view word) { parts_->bpe.append_ids(word, ids, scratch); });
+          [&](std::string_view word) { parts_->bpe.append_ids(word, ids, workspace.scratch); });
     }
   }
   if (add_special)
     ids.insert(ids.end(), parts_->post_processor.behind().begin(), parts_->post_processor.behind().end());
+  workspace.trim();
   return ids;
 }
 

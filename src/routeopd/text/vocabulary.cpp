@@ -14,6 +14,7 @@ namespace {
 // Ids may have gaps, for which the tables have room: no more of them than this many times the tokens.
 constexpr std::size_t kMaxSpread = 16;
 constexpr std::size_t kAlwaysAllowed = 1U << 16U;
+constexpr std::size_t kMaxToken = 0xFFFF;
 
 // Of the key under which a token is hashed: a verbatim one is told from the bytes that it could be mistaken for.
 std::uint64_t key_for(std::uint64_t key, bool verbatim) {
@@ -35,6 +36,9 @@ Vocabulary::Vocabulary(const TokenizerFile::Tokens& tokens, bool byte_level)
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const std::string_view token = tokens.text(i);
     const std::int32_t id = tokens.list[i].id;
+    if (token.size() > kMaxToken)
+      throw UserError("{}…: expected a token of at most {} bytes, got {}", token.substr(0, 40), kMaxToken,
+                      token.size());
     Entry& entry = entries_[static_cast<std::size_t>(id)];
     if (entry.present)
       throw UserError("expected each id once, got {} for both {} and {}", id, token_of(id), token);

@@ -17,7 +17,7 @@ namespace routeopd::text {
 
 class Vocabulary {
  public:
-  // Throws UserError for a token or an id that comes twice, and for ids far apart.
+  // Throws UserError for a token or an id that comes twice, for ids far apart and for tokens of 64 kB and more.
   Vocabulary(const TokenizerFile::Tokens& tokens, bool byte_level);
 
   // The id of a token in the file's own spelling, -1 when there is none.
