@@ -90,13 +90,14 @@ void Bpe::Scratch::trim() {
 void Bpe::read_merges(const TokenizerFile::Merges& merges) {
   merges_.assign(places_for(merges.size()), Merge{kFree, 0, 0});
   std::string joined;
+  std::int32_t id = -1;
   for (std::size_t i = 0; i < merges.size(); ++i) {
     const std::string_view left = merges.side(2 * i);
     const std::string_view right = merges.side(2 * i + 1);
     joined.assign(left).append(right);
     const std::int32_t left_id = vocabulary_.id_of(left);
     const std::int32_t right_id = vocabulary_.id_of(right);
-    const std::int32_t id = vocabulary_.id_of(joined);
+    id = vocabulary_.id_of(joined, id + 1);  // trained ones are numbered in the order of their merges
     if (left_id < 0 || right_id < 0 || id < 0)
       throw UserError("expected tokens of the vocabulary, got {}, which with its two sides is not",
                       Json::array({left, right}).dump());

@@ -79,10 +79,17 @@ std::int32_t Vocabulary::find(std::string_view bytes, bool verbatim) const {
 }
 
 std::int32_t Vocabulary::id_of(std::string_view token) const {
-  if (!byte_level_) return find(token, false);
-  std::string bytes;
-  if (append_unspelled(token, bytes)) return find(bytes, false);
-  return find(token, true);
+  return id_of(token, -1);
+}
+
+std::int32_t Vocabulary::id_of(std::string_view token, std::int32_t guess) const {
+  std::string unspelled;
+  const bool verbatim = byte_level_ && !append_unspelled(token, unspelled);
+  const std::string_view bytes = byte_level_ && !verbatim ? std::string_view(unspelled) : token;
+  if (has(guess) && entries_[static_cast<std::size_t>(guess)].verbatim == verbatim &&
+      bytes_of(guess) == bytes)
+    return guess;
+  return find(bytes, verbatim);
 }
 
 std::string Vocabulary::token_of(std::int32_t id) const {

@@ -23,6 +23,9 @@ class Vocabulary {
   // The id of a token in the file's own spelling, -1 when there is none.
   std::int32_t id_of(std::string_view token) const;
 
+  // The same where `guess` is likely to be the answer.
+  std::int32_t id_of(std::string_view token, std::int32_t guess) const;
+
   // The id of the token that stands for these bytes, -1 when there is none.
   std::int32_t id_of_bytes(std::string_view bytes) const { return find(bytes, false); }
 

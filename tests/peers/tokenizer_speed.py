@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""How fast our tokenizer loads and encodes beside Hugging Face's `tokenizers`, in turns on one machine and one thread.
+
+    python tokenizer_speed.py TOKENIZER_BENCH TOKENIZER_DIR FILE.jsonl [ROUNDS]
+
+TOKENIZER_BENCH is the program of bench/tokenizer_bench.cpp. A round is one of each: Tokenizer.from_file, encode of each
+text, encode_batch_fast of all, and our load and encode. Both sides keep what they learnt of words: the library in its cache,
+which the rounds share, ours within a process. Prints the best and the median times and their ratios (theirs over ours; of
+the library's two ways to encode the faster one counts). Exits 1 when a ratio is below 1 or the numbers of ids differ.
+Written for tokenizers 0.23.3.
+"""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["RAYON_NUM_THREADS"] = "1"
+from tokenizers import Tokenizer  # noqa: E402
+
+
+def main() -> None:
+    if len(sys.argv) not in (4, 5):
+        sys.exit("usage: tokenizer_speed.py TOKENIZER_BENCH TOKENIZER_DIR FILE.jsonl [ROUNDS]")
+    bench, directory, data = sys.argv[1:4]
+    rounds = int(sys.argv[4]) if len(sys.argv) == 5 else 5
+    texts = [json.loads(line)["problem"] for line in pathlib.Path(data).open()]
+    path = str(pathlib.Path(directory) / "tokenizer.json")
+    theirs = Tokenizer.from_file(path)
+    times: dict[str, list[float]] = {}
+    counts = set()
+
+    def timed(name: str, work):  # type: ignore[no-untyped-def]
+        start = time.perf_counter()
+        result = work()
+        times.setdefault(name, []).append(time.perf_counter() - start)
+        return result
+
+    for _ in range(rounds):
+        timed("their load", lambda: Tokenizer.from_file(path))
+        counts.add(timed("their encode", lambda: sum(len(theirs.encode(text, add_special_tokens=False)) for text in texts)))
+        timed("their batch", lambda: theirs.encode_batch_fast(texts, add_special_tokens=False))
+        run = subprocess.run([bench, directory, data], capture_output=True, text=True)
+        if run.returncode != 0:
+            sys.exit(f"{bench} failed: {run.stderr.strip()}")
+        ours = json.loads(run.stdout)
+        times.setdefault("our load", []).append(ours["load_seconds"])
+        times.setdefault("our encode", []).append(ours["encode_seconds"])
+        counts.add(ours["ids"])
+    for name, values in times.items():
+        print(f"{name:13} best {min(values):8.4f} s   median {statistics.median(values):8.4f} s")
+    slow = False
+    for way, pick in (("best", min), ("median", statistics.median)):
+        load = pick(times["their load"]) / pick(times["our load"])
+        encode = min(pick(times["their encode"]), pick(times["their batch"])) / pick(times["our encode"])
+        slow = slow or load < 1 or encode < 1
+        print(f"{way:6} ratios: encode {encode:.1f}, load {load:.2f}")
+    print(f"peak memory after our load: {ours['load_peak_mb']:.0f} MB")
+    if len(counts) != 1:
+        sys.exit(f"the numbers of ids differ: {sorted(counts)}.")
+    sys.exit(1 if slow else 0)
+
+
+if __name__ == "__main__":
+    main()
