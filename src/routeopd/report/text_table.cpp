@@ -43,8 +43,11 @@ std::string TextTable::text() const {
     row.erase(row.find_last_not_of(' ') + 1);
     out += row + '\n';
   };
-  line([&](std::size_t c) { return columns_[c].title; });
-  line([&](std::size_t c) { return std::string(widths[c], '-'); });
+  if (std::any_of(columns_.begin(), columns_.end(),
+                  [](const Column& column) { return !column.title.empty(); })) {
+    line([&](std::size_t c) { return columns_[c].title; });
+    line([&](std::size_t c) { return std::string(widths[c], '-'); });
+  }
   for (const auto& row : rows_) line([&](std::size_t c) { return row[c]; });
   return out;
 }

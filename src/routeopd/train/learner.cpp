@@ -100,10 +100,13 @@ void Learner::micro_batch(const Experience& experience, std::size_t first, std::
                           objective::ObjectiveResult& result) {
   const Rollout& rollout = *experience.rollout;
   const model::ResponseBatch responses = model::pack_responses(rollout, first, end);
+  const auto activations =
+      recipe_.train.recompute ? model::Activations::kRecompute : model::Activations::kKeep;
   at::Tensor hidden_TH;
   {
     const c10::AutoGradMode with_grad(true);
-    hidden_TH = model::packed_hidden(student_, responses.packed).index_select(0, responses.state_places);
+    hidden_TH =
+        model::packed_hidden(student_, responses.packed, activations).index_select(0, responses.state_places);
   }
   const c10::NoGradGuard no_grad;
   objective::LearnerBatch batch;

@@ -79,6 +79,8 @@ Fields<TrainSection> train_fields() {
                        whole_from(1, 65536)),
           number_field("epochs", &S::epochs, "passes over a rollout batch", whole_from(1, 1024)),
           number_field("micro_tokens", &S::micro_tokens, "tokens of a forward and backward", whole_from(1)),
+          switch_field("recompute", &S::recompute,
+                       "compute a block's activations again for its gradient: less memory, one more forward"),
           switch_field("rollouts", &S::rollouts, "keep every response in rollouts.jsonl")};
 }
 

@@ -58,6 +58,7 @@ struct TrainSection {
   std::int32_t minibatches = 1;
   std::int32_t epochs = 1;
   std::int64_t micro_tokens = 16384;
+  bool recompute = false;
   bool rollouts = false;
 };
 

@@ -1,0 +1,167 @@
+// The compatibility gate: every check passes on a pair that agrees and names the first difference of one that does not.
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/text/compatibility.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "routeopd/base/fields.h"
+#include "testing_files.h"
+
+namespace routeopd::text {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kTemplate =
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}";
+
+std::filesystem::path golden(const std::string& path) {
+  return std::filesystem::path(ROUTEOPD_TEST_DATA) / "goldens" / path;
+}
+
+// A student and a teacher with the same files, until a test changes one of the teacher's.
+class Gate : public ::testing::Test {
+ protected:
+  Gate() {
+    config_ = Json::parse(bytes_in(golden("architectures/qwen2/config.json")));
+    config_["vocab_size"] = 2000;
+    tokenizer_ = Json::parse(bytes_in(golden("tokenizer/qwen/tokenizer.json")));
+    tokenizer_config_ = {{"eos_token", "<|im_end|>"}, {"chat_template", kTemplate}};
+    write("student");
+  }
+
+  void write(const std::string& who) const {
+    std::filesystem::create_directory(directory_.path() / who);
+    directory_.write(who + "/config.json", config_.dump());
+    directory_.write(who + "/tokenizer.json", tokenizer_.dump());
+    directory_.write(who + "/tokenizer_config.json", tokenizer_config_.dump());
+  }
+
+  Compatibility checked() const {
+    write("teacher");
+    return check_compatibility(directory_.path() / "student", directory_.path() / "teacher");
+  }
+
+  // What is said of one check, "" when it passed; the verdict of the whole follows.
+  std::string failure(const std::string& name) const {
+    const Compatibility pair = checked();
+    EXPECT_EQ(pair.passed(), pair.first_difference().empty());
+    for (const CompatibilityCheck& check : pair.checks) {
+      if (check.name == name) {
+        EXPECT_FALSE(check.detail.empty());
+        EXPECT_TRUE(check.passed || !pair.passed());
+        return check.passed ? "" : check.detail;
+      }
+    }
+    ADD_FAILURE() << "no check " << name;
+    return "";
+  }
+
+  TemporaryDirectory directory_;
+  Json config_, tokenizer_, tokenizer_config_;
+};
+
+TEST_F(Gate, PassesThePairThatAgrees) {
+  const Compatibility pair = checked();
+  EXPECT_TRUE(pair.passed()) << pair.first_difference();
+  EXPECT_EQ(pair.checks.size(), 7U);
+}
+
+TEST_F(Gate, PaddedWidthsMayDiffer) {
+  config_["vocab_size"] = 2048;
+  EXPECT_TRUE(checked().passed()) << checked().first_difference();
+  config_["vocab_size"] = 100;
+  EXPECT_THAT(failure("widths"), HasSubstr("the teacher's embedding has 100 rows for a tokenizer of"));
+}
+
+TEST_F(Gate, ComparesTheOrderedVocabulary) {
+  Json& vocabulary = tokenizer_["model"]["vocab"];
+  std::swap(vocabulary["!"], vocabulary["\""]);
+  EXPECT_THAT(failure("vocabulary"), HasSubstr(" is \"!\" to the student and \"\\\"\" to the teacher"));
+  EXPECT_EQ(failure("added_tokens"), "");
+}
+
+TEST_F(Gate, ComparesTheNumberOfIds) {
+  Json more = tokenizer_["added_tokens"].back();
+  more["id"] = more["id"].get<int>() + 1;
+  more["content"] = "<more>";
+  tokenizer_["added_tokens"].push_back(more);
+  EXPECT_THAT(failure("vocabulary"), HasSubstr("the teacher's \"<more>\""));
+  EXPECT_THAT(failure("added_tokens"), HasSubstr("\"<more>\" (id "));
+  EXPECT_THAT(failure("added_tokens"), HasSubstr("is an added token of the teacher alone"));
+}
+
+TEST_F(Gate, ComparesTheFlagsOfAddedTokens) {
+  tokenizer_["added_tokens"].front()["lstrip"] = !tokenizer_["added_tokens"].front()["lstrip"].get<bool>();
+  EXPECT_THAT(failure("added_tokens"), HasSubstr("with the student and"));
+  EXPECT_THAT(failure("added_tokens"), HasSubstr("lstrip"));
+  EXPECT_EQ(failure("vocabulary"), "");
+}
+
+TEST_F(Gate, ComparesSpecialTokens) {
+  tokenizer_config_["eos_token"] = "<|endoftext|>";
+  EXPECT_THAT(failure("special_ids"), HasSubstr("eos_token is \"<|im_end|>\" (id "));
+  tokenizer_config_.erase("eos_token");
+  EXPECT_THAT(failure("special_ids"), HasSubstr("and none for the teacher"));
+}
+
+TEST_F(Gate, ComparesWhereAResponseEnds) {
+  config_["eos_token_id"] = {3, 2};
+  EXPECT_THAT(failure("eos_ids"), HasSubstr("the student ends a response at 2, the teacher at 2, 3"));
+  config_["eos_token_id"] = {2, 2};  // the same set
+  EXPECT_EQ(failure("eos_ids"), "");
+}
+
+TEST_F(Gate, ComparesTemplates) {
+  tokenizer_config_["chat_template"] = std::string(kTemplate) + "x";
+  EXPECT_THAT(failure("template"), HasSubstr("default, line 3: "));
+  EXPECT_THAT(failure("chats"), HasSubstr("\"a problem\": token"));
+  // Another text that renders alike is told apart by the text alone.
+  tokenizer_config_["chat_template"] = std::string(kTemplate) + "{# the same #}";
+  EXPECT_THAT(failure("template"), HasSubstr("line 3: \"{% endfor %}\" with the student"));
+  EXPECT_EQ(failure("chats"), "");
+  tokenizer_config_.erase("chat_template");
+  EXPECT_THAT(failure("template"), HasSubstr("the student alone has a chat template"));
+}
+
+TEST_F(Gate, AChatThatOneTemplateRefusesIsADifference) {
+  tokenizer_config_["chat_template"] =
+      "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}" +
+      std::string(kTemplate);
+  EXPECT_THAT(failure("chats"),
+              HasSubstr("\"a system message and two turns\": the teacher's template refuses it ("));
+  EXPECT_THAT(failure("chats"), HasSubstr("no system"));
+  write("student");
+  EXPECT_TRUE(checked().passed()) << checked().first_difference();
+  // A template that refuses everything agrees with itself and is of no use.
+  tokenizer_config_["chat_template"] = "{{ raise_exception('never') }}";
+  write("student");
+  EXPECT_THAT(failure("chats"), HasSubstr("both templates refuse every chat"));
+}
+
+// The same vocabulary, another normalizer: only the suite can tell.
+TEST_F(Gate, ComparesTheIdsOfChats) {
+  tokenizer_["normalizer"] = nullptr;
+  EXPECT_THAT(failure("chats"), HasSubstr("\"scripts, signs and joined emoji\": token"));
+  EXPECT_EQ(failure("vocabulary"), "");
+  EXPECT_EQ(failure("added_tokens"), "");
+}
+
+TEST_F(Gate, DoesWithTokenizerFilesAlone) {
+  tokenizer_config_ = Json::object();
+  write("student");
+  write("teacher");
+  std::filesystem::remove(directory_.path() / "student/config.json");
+  const Compatibility pair =
+      check_compatibility(directory_.path() / "student", directory_.path() / "teacher");
+  EXPECT_TRUE(pair.passed()) << pair.first_difference();
+  EXPECT_THAT(error_of([&] { check_compatibility(directory_.path() / "nowhere", directory_.path()); }),
+              HasSubstr("tokenizer.json"));
+}
+
+}  // namespace
+}  // namespace routeopd::text
