@@ -229,7 +229,7 @@ Value binary(Interpreter& interpreter, std::string_view name, const Value& left,
       return repeated(heap, left, *right_integer);
     if ((right_text != nullptr || right_list != nullptr) && left_integer)
       return repeated(heap, right, *left_integer);
-  } else if (name == "%" && left_text != nullptr && !is_undefined(right)) {
+  } else if (name == "%" && left_text != nullptr) {
     if (left_text->markup) throw UserError("% on an escaped text is not supported");
     return heap.text(percent_format(interpreter, left_text->bytes, right));
   }

@@ -229,13 +229,13 @@ Value Interpreter::call(const Value& function, Arguments arguments) {
 }
 
 Value Interpreter::apply_filter(std::string_view name, const Value& value, Arguments arguments) {
-  const FilterFunction* filter = find_filter(name);
+  FilterFunction* const filter = find_filter(name);
   if (filter == nullptr) throw UserError("filter {} is not supported", name);
   return filter(*this, value, arguments);
 }
 
 bool Interpreter::apply_test(std::string_view name, const Value& value, Arguments arguments) {
-  const TestFunction* test = find_test(name);
+  TestFunction* const test = find_test(name);
   if (test == nullptr) throw UserError("test {} is not supported", name);
   return test(*this, value, arguments);
 }

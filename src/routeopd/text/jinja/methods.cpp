@@ -168,7 +168,7 @@ std::optional<Value> macro_attribute(Heap& heap, const Callable& macro, const Va
   if (name == "arguments") {
     Values names;
     for (const std::string& parameter : macro.parameters) names.push_back(heap.text(parameter));
-    return heap.list(std::move(names));
+    return heap.tuple(std::move(names));
   }
   if (has(kMacroAttributes, name)) refuse(object, name);
   return std::nullopt;

@@ -34,8 +34,7 @@ std::optional<std::string> cleaned(std::string_view text) {
 }  // namespace
 
 std::optional<std::int64_t> parsed_integer(std::string_view text, std::int64_t base) {
-  if (base != 0 && (base < 2 || base > 36))
-    throw UserError("int: expected a base from 2 to 36, got {}", base);
+  if (base != 0 && (base < 2 || base > 36)) return std::nullopt;
   const auto plain = cleaned(text);
   if (!plain) return std::nullopt;
   std::string_view digits = *plain;

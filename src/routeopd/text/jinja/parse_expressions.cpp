@@ -340,7 +340,8 @@ ExpressionPtr Parser::subscript(ExpressionPtr object) {
   }
   expect_operator("]");
   if (colons == 0) {
-    if (bounds[0] == nullptr) fail(line, "expected an index between the brackets, got none");
+    // Nothing between the brackets is the empty tuple, as in jinja.
+    if (bounds[0] == nullptr) bounds[0] = made(node(Kind::kTuple, line));
     return made(Kind::kItem, line, std::move(object), std::move(bounds[0]));
   }
   Expression built = node(Kind::kSlice, line);

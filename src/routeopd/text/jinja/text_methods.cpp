@@ -77,7 +77,7 @@ Pieces split_at_spaces(Heap& heap, std::string_view text, std::int64_t most) {
   Pieces pieces;
   for (text = strip_left(text); !text.empty(); text = strip_left(text)) {
     if (most >= 0 && static_cast<std::int64_t>(pieces.size()) == most) {
-      pieces.push_back(strip_right(text));
+      pieces.push_back(text);
       break;
     }
     std::size_t end = 0;
@@ -95,7 +95,7 @@ Pieces split_at_spaces_right(Heap& heap, std::string_view text, std::int64_t mos
   Pieces pieces;
   for (text = strip_right(text); !text.empty(); text = strip_right(text)) {
     if (most >= 0 && static_cast<std::int64_t>(pieces.size()) == most) {
-      pieces.push_back(strip_left(text));
+      pieces.push_back(text);
       break;
     }
     std::size_t begin = text.size();
