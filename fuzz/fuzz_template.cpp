@@ -27,7 +27,7 @@ const OrderedJson& chat() {
       {"type": "object", "properties": {"x": {"type": ["number", "null"]}}, "required": ["x"]}}}],
     "documents": null, "add_generation_prompt": true, "enable_thinking": false,
     "bos_token": "<s>", "eos_token": "</s>", "number": 9223372036854775807})",
-                                                                           "chat");
+                                                                     "chat");
   return made;
 }
 

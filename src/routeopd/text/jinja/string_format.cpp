@@ -154,8 +154,8 @@ class PercentFormat {
       if (reader_.skip('%')) conversion();
     }
     // What Python takes for a mapping may be left over.
-    const bool may_stay = as_dict(values_) != nullptr || as_list(values_) != nullptr || is_undefined(values_) ||
-                          get_if<RangePtr>(values_) != nullptr;
+    const bool may_stay = as_dict(values_) != nullptr || as_list(values_) != nullptr ||
+                          is_undefined(values_) || get_if<RangePtr>(values_) != nullptr;
     const bool all_used = tuple_ != nullptr ? used_ == tuple_->items.size() : used_ > 0 || may_stay;
     if (!by_name_ && !all_used)
       throw UserError("%: expected as many values as the format has places, got more");
