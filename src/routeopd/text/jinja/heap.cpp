@@ -158,6 +158,10 @@ void TextBuilder::repeat(std::string_view part, std::int64_t times) {
   heap_.expect_bytes(times);
   heap_.expect_bytes(static_cast<std::int64_t>(text_.size()) +
                      times * static_cast<std::int64_t>(part.size()));
+  if (part.size() == 1) {
+    text_.append(static_cast<std::size_t>(times), part.front());
+    return;
+  }
   for (std::int64_t i = 0; i < times; ++i) text_.append(part);
 }
 

@@ -14,7 +14,7 @@
 namespace routeopd::text::jinja {
 
 struct Limits {
-  std::int64_t steps = 100'000'000;  // syntax nodes visited, items touched, 16 bytes of text: a few seconds
+  std::int64_t steps = 30'000'000;  // syntax nodes visited, items touched, 16 bytes of text: about a second
   std::int64_t text_bytes = 64LL << 20U;     // of one text, and of the whole answer
   std::int64_t items = 1'000'000;            // of one list or dict
   std::int64_t memory_bytes = 512LL << 20U;  // of all values alive at a time

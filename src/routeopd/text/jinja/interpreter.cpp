@@ -13,7 +13,8 @@ namespace routeopd::text::jinja {
 namespace {
 
 using Kind = Statement::Kind;
-constexpr std::int64_t kScopeBytes = 512;  // what a macro keeps alive: its scope and itself
+constexpr std::int64_t kIterationSteps = 8;  // a scope is made and given up
+constexpr std::int64_t kScopeBytes = 512;    // what a macro keeps alive: its scope and itself
 
 }  // namespace
 
@@ -155,6 +156,7 @@ Interpreter::Flow Interpreter::run_for(const Statement& statement) {
 
   bool finished = false;  // a body: jinja runs `else` also when each of them broke off or continued
   while (loop->advance()) {
+    heap_.spend(kIterationSteps);
     const Within within(*this, outer);
     hide(statement.hidden);
     set("loop", loop);
