@@ -232,5 +232,17 @@ TEST(Jinja, CyclesAreFreed) {
             "xxxx");
 }
 
+// A loop that keeps itself, through a generator that reads what the body sets, is neither a cycle nor a deep chain.
+TEST(Jinja, LoopsHoldNothingBehindTheirEnd) {
+  EXPECT_EQ(
+      rendered("{% set ns = namespace(x=0) %}{% for i in range(20000) %}"
+               "{% for z in [ns, ns]|map(attribute='x') %}{% set ns.x = [loop] %}{% endfor %}{% endfor %}"),
+      "");
+  EXPECT_THAT(
+      error_in(
+          "{% set ns = namespace() %}{% for i in [1] %}{% set ns.l = loop %}{% endfor %}{{ ns.l.index }}"),
+      HasSubstr("behind the end of its loop"));
+}
+
 }  // namespace
 }  // namespace routeopd::text

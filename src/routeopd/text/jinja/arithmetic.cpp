@@ -187,13 +187,28 @@ Places places_of(std::int64_t length, const Value& start, const Value& stop, con
 std::string sliced_text(Heap& heap, const Text& text, const Places& places) {
   heap.spend_bytes(text.bytes.size());
   const bool is_ascii = text.length == static_cast<std::int64_t>(text.bytes.size());
-  if (is_ascii && places.step == 1)
-    return text.bytes.substr(static_cast<std::size_t>(places.start), static_cast<std::size_t>(places.count));
+  if (places.count == 0) return "";
+  if (places.step == 1) {
+    if (is_ascii)
+      return text.bytes.substr(static_cast<std::size_t>(places.start),
+                               static_cast<std::size_t>(places.count));
+    std::size_t begin = 0;
+    for (std::int64_t i = 0; i < places.start; ++i) next_code_point(text.bytes, begin);
+    std::size_t end = begin;
+    for (std::int64_t i = 0; i < places.count; ++i) next_code_point(text.bytes, end);
+    return text.bytes.substr(begin, end - begin);
+  }
+  std::string part;
+  if (is_ascii) {
+    for (std::int64_t i = 0; i < places.count; ++i)
+      part.push_back(text.bytes[static_cast<std::size_t>(places.start + i * places.step)]);
+    return part;
+  }
+  const Charge charge(heap, 8 * (text.length + 1));
   std::vector<std::size_t> begins;  // of each code point
   begins.reserve(static_cast<std::size_t>(text.length) + 1);
   for (std::size_t at = 0; at < text.bytes.size(); next_code_point(text.bytes, at)) begins.push_back(at);
   begins.push_back(text.bytes.size());
-  std::string part;
   for (std::int64_t i = 0; i < places.count; ++i) {
     const auto at = static_cast<std::size_t>(places.start + i * places.step);
     part.append(text.bytes, begins[at], begins[at + 1] - begins[at]);

@@ -53,6 +53,7 @@ std::string Interpreter::render(const Template& source) {
 }
 
 void Interpreter::hide(const std::vector<std::string>& names) {
+  heap_.spend(static_cast<std::int64_t>(names.size()));
   for (const std::string& name : names) set(name, undefined(fmt::format("'{}' is undefined", name)));
 }
 
@@ -143,8 +144,12 @@ Interpreter::Flow Interpreter::run_for(const Statement& statement) {
     assign(statement.target, item);
     return truth(evaluate(*statement.condition));
   };
-  auto loop = std::make_shared<Loop>();
-  loop->nesting = Heap::nested(nesting_of(iterable));
+  auto loop = std::make_shared<Loop>(heap_);
+  struct Ending {
+    Loop& ended;
+    ~Ending() { ended.end(); }
+  } const ending{*loop};
+
   loop->source = [cursor, passes](Value& item) {
     while (cursor->next(item)) {
       if (passes(item)) return true;
@@ -244,6 +249,7 @@ Value Interpreter::call_macro(const Statement& statement, const std::string& nam
   bool has_caller = false;
   for (const Parameter& parameter : statement.parameters) {
     has_caller = has_caller || parameter.name == "caller";
+    heap_.spend(1 + static_cast<std::int64_t>(arguments.named.size() / 8));
     if (used < arguments.positional.size()) {
       set(parameter.name, arguments.positional[used++]);
       continue;
@@ -303,6 +309,7 @@ void Interpreter::assign(const Target& target, const Value& value) {
     throw UserError("expected a namespace to set an attribute of, got {}", type_name(space));
   if (target.attribute.starts_with('_'))
     throw UserError("expected an attribute without an underscore in front, got {}", target.attribute);
+  heap_.spend(1 + static_cast<std::int64_t>((*found)->attributes.size() / 4));
   for (auto& [name, held] : (*found)->attributes) {
     if (name == target.attribute) {
       held = value;

@@ -197,7 +197,11 @@ Value filter_unique(Interpreter& interpreter, const Value& value, Arguments& arg
   const auto given = bound("unique", arguments, {"case_sensitive", "attribute"});
   Heap& heap = interpreter.heap();
   auto path = std::make_shared<const AttributePath>(heap, or_none(given[1]));
-  auto seen = std::make_shared<std::unordered_set<std::string>>();
+  struct Seen {
+    std::unordered_set<std::string> keys;
+    std::vector<Charge> charges;
+  };
+  auto seen = std::make_shared<Seen>();
   auto cursor = std::make_shared<Cursor>(heap, value);
   return heap.iterator("generator", nesting_of(value),
                        [&interpreter, path, seen, cursor, exact = flag(given[0])](Value& item) {
@@ -205,8 +209,8 @@ Value filter_unique(Interpreter& interpreter, const Value& value, Arguments& arg
                          while (cursor->next(item)) {
                            std::string key = key_of(folded(in, path->of(interpreter, item), exact));
                            in.spend_bytes(key.size());
-                           in.expect_items(static_cast<std::int64_t>(seen->size()));
-                           if (seen->insert(std::move(key)).second) return true;
+                           seen->charges.emplace_back(in, static_cast<std::int64_t>(64 + key.size()));
+                           if (seen->keys.insert(std::move(key)).second) return true;
                          }
                          return false;
                        });

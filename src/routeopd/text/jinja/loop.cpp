@@ -37,7 +37,18 @@ std::int64_t Loop::length() {
   return *known_length;
 }
 
+void Loop::end() {
+  ended = true;
+  if (!known_length) known_length = index0 + 1;
+  source = nullptr;
+  ahead.clear();
+  last_changed.reset();
+  before = None{};
+  current = None{};
+}
+
 Value loop_attribute(Heap& heap, const LoopPtr& loop, std::string_view name) {
+  if (loop->ended) throw UserError("loop is not supported behind the end of its loop");
   if (name == "index") return loop->index0 + 1;
   if (name == "index0") return loop->index0;
   if (name == "first") return loop->index0 == 0;
@@ -50,7 +61,7 @@ Value loop_attribute(Heap& heap, const LoopPtr& loop, std::string_view name) {
   if (name == "previtem") return loop->index0 == 0 ? undefined("there is no previous item") : loop->before;
   if (name == "nextitem") return loop->peek() ? loop->ahead.front() : undefined("there is no next item");
   if (name == "cycle") {
-    return heap.function("cycle", loop->nesting, [loop](Interpreter&, Arguments arguments) {
+    return heap.function("cycle", 0, [loop](Interpreter&, Arguments arguments) {
       if (arguments.positional.empty() || !arguments.named.empty())
         throw UserError("loop.cycle: expected items to cycle through, got none");
       const auto size = static_cast<std::int64_t>(arguments.positional.size());
@@ -58,11 +69,8 @@ Value loop_attribute(Heap& heap, const LoopPtr& loop, std::string_view name) {
     });
   }
   if (name == "changed") {
-    // Remembers what it was called with: values that may hold the loop itself, so only flat ones are kept.
-    return heap.function("changed", loop->nesting, [loop, &heap](Interpreter&, Arguments arguments) -> Value {
-      for (const Value& each : arguments.positional) {
-        if (nesting_of(each) > 0) throw UserError("loop.changed is supported for texts and numbers alone");
-      }
+    return heap.function("changed", 0, [loop, &heap](Interpreter&, Arguments arguments) -> Value {
+      if (loop->ended) throw UserError("loop.changed is not supported behind the end of its loop");
       bool same = loop->last_changed && loop->last_changed->size() == arguments.positional.size();
       for (std::size_t i = 0; same && i < arguments.positional.size(); ++i)
         same = equal(heap, (*loop->last_changed)[i], arguments.positional[i]);

@@ -91,6 +91,7 @@ std::size_t find_text(Heap& heap, std::string_view text, std::string_view part, 
   if (from > text.size()) return std::string_view::npos;
   if (part.size() > kShortPart) {
     if (part.size() > text.size() - from) return std::string_view::npos;
+    const Charge borders(heap, static_cast<std::int64_t>(8 * part.size()));
     const std::size_t found = find_long(text.substr(from), part);
     heap.spend_bytes(8 * part.size() + (found == std::string_view::npos ? text.size() - from : found));
     return found == std::string_view::npos ? found : found + from;
@@ -110,6 +111,7 @@ std::size_t find_text_right(Heap& heap, std::string_view text, std::string_view 
   const std::string mirrored(text.rbegin(), text.rend());
   const std::string mirrored_part(part.rbegin(), part.rend());
   heap.spend_bytes(2 * text.size() + 8 * part.size());
+  const Charge borders(heap, static_cast<std::int64_t>(2 * text.size() + 8 * part.size()));
   const std::size_t found = find_long(mirrored, mirrored_part);
   return found == std::string_view::npos ? found : text.size() - found - part.size();
 }

@@ -95,7 +95,7 @@ class Printer {
       add_quoted(out_, (*callable)->name);
       return out_.add(">");
     }
-    if (const auto* loop = get_if<LoopPtr>(value))
+    if (const auto* loop = get_if<LoopPtr>(value); loop != nullptr && !(*loop)->ended)
       return out_.add(fmt::format("<LoopContext {}/{}>", (*loop)->index0 + 1, (*loop)->length()));
     throw UserError("expected a value to print, got a {}; try the filter list", type_name(value));
   }
