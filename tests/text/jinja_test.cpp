@@ -232,8 +232,9 @@ TEST(Jinja, CyclesAreFreed) {
             "xxxx");
 }
 
-// A loop that keeps itself, through a generator that reads what the body sets, is neither a cycle nor a deep chain.
-TEST(Jinja, LoopsHoldNothingBehindTheirEnd) {
+// A loop that keeps itself, through a generator that reads what the body sets, is neither a cycle nor a deep chain;
+// nor is a caller that keeps the one before it.
+TEST(Jinja, ChainsAreFreedOneByOne) {
   EXPECT_EQ(
       rendered("{% set ns = namespace(x=0) %}{% for i in range(20000) %}"
                "{% for z in [ns, ns]|map(attribute='x') %}{% set ns.x = [loop] %}{% endfor %}{% endfor %}"),

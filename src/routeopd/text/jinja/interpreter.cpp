@@ -107,8 +107,6 @@ Interpreter::Flow Interpreter::run(const Statement& statement) {
       flow = run_with(statement);
       break;
     case Kind::kMacro:
-      if (captured_.empty() || captured_.back().first != scope_)
-        captured_.emplace_back(scope_, Charge(heap_, kScopeBytes));
       set(statement.text, macro(statement, statement.text));
       break;
     case Kind::kCall:
@@ -231,6 +229,8 @@ void Interpreter::run_call(const Statement& statement) {
 }
 
 Value Interpreter::macro(const Statement& statement, std::string name) {
+  if (captured_.empty() || captured_.back().first != scope_)
+    captured_.emplace_back(scope_, Charge(heap_, kScopeBytes));
   std::vector<std::string> parameters;
   for (const Parameter& parameter : statement.parameters) parameters.push_back(parameter.name);
   const auto invoke = [&statement, name, scope = scope_](Interpreter& interpreter, Arguments arguments) {

@@ -88,7 +88,8 @@ class Interpreter {
   std::int64_t pending_ = 0;  // bytes in all texts that are being written
   int depth_ = 0;
   int line_ = 1;
-  // Macros hold the scope that holds them, and namespaces may hold themselves: emptied at the end.
+  // Macros and callers hold a scope that may hold them, or a chain of others, and namespaces may hold themselves:
+  // emptied one by one at the end.
   std::vector<std::pair<ScopePtr, Charge>> captured_;
   std::vector<NamespacePtr> namespaces_;
 };
