@@ -127,7 +127,7 @@ Value filter_tojson(Interpreter& interpreter, const Value& value, Arguments& arg
       spaces.repeat(" ", integer_argument("tojson: indent", *given[1]));
       style.indent = std::move(spaces.text());
     }
-    style.item_separator = ",";
+    style.item_separator = std::string(",");
   }
   if (given[2] && !is_none(*given[2])) {
     const Values separators = items_of(heap, *given[2]);

@@ -139,7 +139,7 @@ class Writer {
     if (is_none(key)) return out_.add("\"null\"");
     if (const auto* flag = get_if<bool>(key)) return out_.add(*flag ? "\"true\"" : "\"false\"");
     if (const auto* number = get_if<std::int64_t>(key)) return out_.add(fmt::format("\"{}\"", *number));
-    if (const auto* number = get_if<double>(key)) return out_.add("\"" + json_float(*number) + "\"");
+    if (const auto* number = get_if<double>(key)) return out_.add(fmt::format("\"{}\"", json_float(*number)));
     throw UserError("expected keys that JSON can say, got {}", type_name(key));
   }
 

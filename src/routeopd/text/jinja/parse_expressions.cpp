@@ -397,7 +397,7 @@ CallArguments Parser::arguments() {
 
 std::string Parser::dotted_name() {
   std::string name = expect_name();
-  while (skip_operator(".")) name += "." + expect_name();
+  while (skip_operator(".")) name.append(1, '.').append(expect_name());
   return name;
 }
 

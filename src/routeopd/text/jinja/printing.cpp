@@ -183,13 +183,13 @@ std::string float_repr(double value) {
   const auto count = static_cast<int>(digits.size());
   // Python writes an exponent below 1e-4 and from 1e16 on.
   if (exponent < -4 || exponent >= 16) {
-    if (count > 1) digits.insert(1, ".");
+    if (count > 1) digits.insert(1, 1, '.');
     return fmt::format("{}{}e{}{:02}", sign, digits, exponent < 0 ? "-" : "+", std::abs(exponent));
   }
   if (exponent < 0) return sign + "0." + std::string(static_cast<std::size_t>(-exponent - 1), '0') + digits;
   if (count <= exponent + 1)
     return sign + digits + std::string(static_cast<std::size_t>(exponent + 1 - count), '0') + ".0";
-  return sign + digits.insert(static_cast<std::size_t>(exponent + 1), ".");
+  return sign + digits.insert(static_cast<std::size_t>(exponent + 1), 1, '.');
 }
 
 std::string repr(Heap& heap, const Value& value) {

@@ -212,7 +212,7 @@ class PercentFormat {
     spec.type = reader_.text[reader_.at++];
     if (spec.type == '%') return out_.add("%");
     spec.align = left ? '<' : zero ? '=' : '>';
-    if (zero && !left) spec.fill = "0";
+    if (zero && !left) spec.fill.assign(1, '0');
     convert(spec, named ? *named : next());
   }
 
@@ -233,7 +233,7 @@ class PercentFormat {
 
   void convert(Spec spec, const Value& value) {
     if (spec.type == 's' || spec.type == 'r') {
-      spec.fill = " ";
+      spec.fill.assign(1, ' ');
       const std::string text = spec.type == 's' ? str(heap_, value) : repr(heap_, value);
       return add_text(out_, spec, text, spec.align == '<' ? '<' : '>');
     }
@@ -241,7 +241,7 @@ class PercentFormat {
       const Text* text = as_text(value);
       if (text == nullptr || text->length != 1)
         throw UserError("%c: expected one character, got something else");
-      spec.fill = " ";
+      spec.fill.assign(1, ' ');
       spec.precision.reset();
       return add_text(out_, spec, text->bytes, spec.align == '<' ? '<' : '>');
     }
@@ -295,7 +295,7 @@ Spec parsed_spec(std::string_view text) {
     spec.sign = reader.text[reader.at++];
   spec.alternate = reader.skip('#');
   if (reader.skip('0') && spec.align == '\0') {
-    spec.fill = "0";
+    spec.fill.assign(1, '0');
     spec.align = '=';
   }
   spec.width = reader.number().value_or(0);

@@ -38,8 +38,15 @@ std::string sequence_type(Sequence::Form form) {
 
 constexpr std::size_t kMaxTupleKey = std::size_t{1} << 20U;
 
+std::string text_key(std::string_view text) {
+  std::string key;
+  key.reserve(text.size() + 1);
+  key.push_back('s');
+  return key.append(text);
+}
+
 std::string integer_key(std::int64_t value) {
-  return "i" + std::to_string(value);
+  return fmt::format("i{}", value);
 }
 
 }  // namespace
@@ -136,13 +143,13 @@ std::int64_t length_of(const Value& value) {
 }
 
 std::string key_of(const Value& key) {
-  if (const Text* text = as_text(key)) return "s" + text->bytes;
+  if (const Text* text = as_text(key)) return text_key(text->bytes);
   if (const auto number = as_integer(key)) return integer_key(*number);
   if (const auto* number = get_if<double>(key)) {
     // 2.0 and 2 are one key; below 2^63 the conversion is exact.
     if (std::trunc(*number) == *number && std::abs(*number) < 9.2e18)
       return integer_key(static_cast<std::int64_t>(*number));
-    return "f" + std::to_string(std::bit_cast<std::uint64_t>(*number));
+    return fmt::format("f{}", std::bit_cast<std::uint64_t>(*number));
   }
   if (is_none(key)) return "n";
   if (is_undefined(key)) return "u";
@@ -150,7 +157,7 @@ std::string key_of(const Value& key) {
     std::string joined = "t";
     for (const Value& item : tuple->items) {
       const std::string part = key_of(item);
-      joined += std::to_string(part.size()) + ":" + part;
+      joined += fmt::format("{}:{}", part.size(), part);
       // A tuple of a tuple twice, of a tuple twice, … would be exponentially long.
       if (joined.size() > kMaxTupleKey)
         throw UserError("expected a shorter tuple as a key, got one of many parts");
@@ -163,7 +170,7 @@ std::string key_of(const Value& key) {
   return std::visit(
       []<class T>(const T& each) {
         if constexpr (requires { each.get(); }) {
-          return "o" + std::to_string(reinterpret_cast<std::uintptr_t>(each.get()));
+          return fmt::format("o{}", reinterpret_cast<std::uintptr_t>(each.get()));
         } else {
           return std::string();
         }
@@ -177,7 +184,7 @@ const Value* find(const Dict& dict, const Value& key) {
 }
 
 const Value* find(const Dict& dict, std::string_view key) {
-  const auto found = dict.index.find("s" + std::string(key));
+  const auto found = dict.index.find(text_key(key));
   return found == dict.index.end() ? nullptr : &dict.entries[found->second].second;
 }
 
