@@ -144,9 +144,9 @@ TEST(ChatTemplateFiles, FindsTheTemplateWhereTransformersDoes) {
   EXPECT_EQ(read_chat_templates(directory.path())->render(user("x")), "file E");
   EXPECT_EQ(read_chat_templates(directory.path())->render(user("x"), {{"tools", OrderedJson::array()}}),
             "file E");
-  std::filesystem::create_directory(directory.path() / "chat_templates");
-  directory.write("chat_templates/tool_use.jinja", "tools");
-  directory.write("chat_templates/other.jinja", "other");
+  std::filesystem::create_directory(directory.path() / "additional_chat_templates");
+  directory.write("additional_chat_templates/tool_use.jinja", "tools");
+  directory.write("additional_chat_templates/other.jinja", "other");
   const auto several = read_chat_templates(directory.path());
   EXPECT_THAT(several->names(), ElementsAre("default", "other", "tool_use"));
   EXPECT_EQ(several->render(user("x")), "file E");
