@@ -61,6 +61,7 @@ TEXTS = [
     "... --- !!! ???", "((nested) [brackets])", "https://example.org/a?b=c&d=e#f", "C:\\path\\to", "$\\frac{1}{2} + \\sqrt{3}$",
     "\\boxed{42}\n\n", "snake_case camelCase kebab-case", "don’t “quote” — dash… •", "ſ K Å İ ı ẞ", "ǆ ǅ ﬁ ﬀ", "ª º µ ß ÿ",
     "The teacher reads what the student wrote.\n\nTherefore, the answer is \\boxed{42}.",
+    "banana ananan eettte xxyzx-- anx",
 ]
 
 

@@ -126,6 +126,15 @@ TEST(StreamDecoder, GivesARunOfBytesWhenItIsSure) {
       << "a run that is broken stays so, and is given out at once";
 }
 
+// The library's parser of numbers takes a sign.
+TEST(Decoder, AByteTokenMayHaveASign) {
+  const Json vocabulary = {{"<0x+A>", 0}, {"<0x+a>", 1}, {"<0x-A>", 2},
+                           {"<0xA+>", 3}, {"<0x7a>", 4}, {"<0x7>", 5}};
+  const Json file = {{"decoder", kByteFallback},
+                     {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", Json::array()}}}};
+  EXPECT_EQ(made_of(file).decode(std::vector<std::int32_t>{0, 1, 2, 3, 4, 5}), "\n\n<0x-A><0xA+>z<0x7>");
+}
+
 TEST(StreamDecoder, HoldsNoMoreThanItMust) {
   EXPECT_THAT(pieces_of(with_decoder("llama2", in_order({replace("▁", " "), kFuse, strip(1, 0)})),
                         {"▁", "▁", "a", "▁"}),
