@@ -19,13 +19,19 @@ namespace routeopd::text {
 namespace {
 
 constexpr std::uintmax_t kMaxFile = 256 << 20;
-constexpr std::size_t kMaxKept = 16U << 20U;
-constexpr std::size_t kMaxText = 1U << 30U;  // places in a text fit 32 bits
+constexpr std::size_t kMaxKept = 16U << 20U;  // bytes of each table that a thread keeps from text to text
+constexpr std::size_t kMaxText = 1U << 30U;   // places in a text fit 32 bits
 
-// A component of the file, made by `make`; its errors name it.
+// A component of the file; its errors name it.
 template <class Part>
 Part part_of(const TokenizerFile& file, const char* key) {
   return formats::naming(key, [&] { return Part(formats::value_or_null(file.rest, key)); });
+}
+
+std::int32_t one_past_largest(const Vocabulary& vocabulary, const std::vector<AddedToken>& added) {
+  std::int32_t largest = vocabulary.largest_id();
+  for (const AddedToken& token : added) largest = std::max(largest, token.id);
+  return largest + 1;
 }
 
 std::string read_text(const std::filesystem::path& path) {
@@ -78,12 +84,7 @@ Tokenizer::Parts::Parts(const TokenizerFile& file)
                               return read_added_tokens(formats::value_or_null(file.rest, "added_tokens"),
                                                        bpe.vocabulary());
                             })),
-      real_ids(std::max(bpe.vocabulary().largest_id(),
-                        added.empty() ? -1
-                                      : std::max_element(added.begin(), added.end(),
-                                                         [](auto& a, auto& b) { return a.id < b.id; })
-                                            ->id) +
-               1),
+      real_ids(one_past_largest(bpe.vocabulary(), added)),
       post_processor(formats::naming(
           "post_processor",
           [&] { return PostProcessor(formats::value_or_null(file.rest, "post_processor"), real_ids); })),
