@@ -496,6 +496,7 @@ messages[2]|tojson
 messages|tojson(indent=4)
 'é"\\\n\t\r\x08\x0c\x01\x7f\u2028</script>🙂'|tojson
 'é🙂\x7f'|tojson(ensure_ascii=true)
+'\x00\x0b\x10\x1f\x20'|tojson
 [1, 2.0, 1e22, 1e-7, none, true, false, (1, 2)]|tojson
 {1: 1, 2.5: 2, none: 3, true: 4}|tojson
 {1: 1, 'a': 2}|tojson(sort_keys=true)

@@ -14,7 +14,6 @@ using Kind = Statement::Kind;
 // The names of one body, or of one branch of an if in it.
 struct Names {
   const Names* outer = nullptr;  // the scope around, or for a branch the body it stands in
-  bool is_branch = false;
   std::set<std::string_view> known;
   std::vector<std::string> hidden;
 
@@ -29,7 +28,7 @@ struct Names {
     if (!knows(name)) known.insert(name);
   }
   void store(std::string_view name) {
-    if (!knows(name) && !is_branch) hidden.emplace_back(name);
+    if (!knows(name)) hidden.emplace_back(name);
     known.insert(name);
   }
 };
@@ -70,7 +69,7 @@ void look_at(const Statement& statement, Names& names) {
     case Kind::kIf: {
       std::set<std::string_view> of_branches;
       const auto branch = [&](const Block& body) {
-        Names inside{&names, true, {}, {}};
+        Names inside{&names, {}, {}};  // what a branch hides, it hides from nothing: it may not run
         look_at(body, inside);
         of_branches.merge(inside.known);
       };
@@ -119,8 +118,8 @@ void descend(const Block& block, const Names& names) {
       continue;
     }
     if (!statement->otherwise.empty())
-      statement->hidden_otherwise = hidden_in(statement->otherwise, Names{&names, false, {}, {}});
-    Names inside{&names, false, {}, {}};
+      statement->hidden_otherwise = hidden_in(statement->otherwise, Names{&names, {}, {}});
+    Names inside{&names, {}, {}};
     if (statement->kind == Kind::kFor) {
       inside.known.insert("loop");
       declare(statement->target, inside);
