@@ -134,6 +134,7 @@ class Lexer {
   }
 
   void raw_block() {
+    if (at_ == source_.size()) return;  // jinja misses the end of nothing but text
     for (std::size_t tag = source_.find("{%", at_); tag != std::string::npos;
          tag = source_.find("{%", tag + 1)) {
       std::size_t at = tag + 2;
@@ -165,6 +166,7 @@ class Lexer {
   }
 
   void comment() {
+    if (at_ == source_.size()) return;
     std::size_t close = source_.find("#}", at_);
     if (close == std::string::npos) fail("expected the end of the comment, #}, got the end of the template");
     if (close > at_ && sign_at(close - 1) != '\0') --close;

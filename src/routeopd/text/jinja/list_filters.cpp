@@ -114,15 +114,17 @@ Value filter_items(Interpreter& interpreter, const Value& value, Arguments& argu
   });
 }
 
-// A generator that passes on what `step` makes of each item; false leaves it out. jinja looks at nothing but the
-// truth of the value until the first item is asked for.
-Value transforming(Interpreter& interpreter, const Value& value, int nesting,
+// A generator that passes on what `step` makes of each item; false leaves it out. `missing`, if it is not null, is the
+// error of arguments that are not there: like jinja, it looks at them when the first item is asked for of a value that
+// is true.
+Value transforming(Interpreter& interpreter, const Value& value, int nesting, const char* missing,
                    std::function<bool(Value& item)> step) {
   Heap& heap = interpreter.heap();
   auto cursor = std::make_shared<std::optional<Cursor>>();
   return heap.iterator("generator", std::max(nesting, nesting_of(value)),
-                       [&heap, value, cursor, step = std::move(step)](Value& item) {
+                       [&heap, value, cursor, missing, step = std::move(step)](Value& item) {
                          if (!truth(value)) return false;
+                         if (missing != nullptr) throw UserError("{}", missing);
                          if (!*cursor) cursor->emplace(heap, value);
                          while ((*cursor)->next(item)) {
                            if (step(item)) return true;
@@ -146,13 +148,14 @@ Value filter_map(Interpreter& interpreter, const Value& value, Arguments& argume
   if (by_attribute) {
     const auto given = bound("map", arguments, {"attribute", "default"}, 1);
     auto path = std::make_shared<const AttributePath>(interpreter.heap(), *given[0], or_none(given[1]));
-    return transforming(interpreter, value, nesting, [&interpreter, path](Value& item) {
+    return transforming(interpreter, value, nesting, nullptr, [&interpreter, path](Value& item) {
       item = path->of(interpreter, item);
       return true;
     });
   }
-  return transforming(interpreter, value, nesting, [&interpreter, arguments](Value& item) {
-    if (arguments.positional.empty()) throw UserError("map: expected a filter or an attribute, got none");
+  const char* const missing =
+      arguments.positional.empty() ? "map: expected a filter or an attribute, got none" : nullptr;
+  return transforming(interpreter, value, nesting, missing, [&interpreter, arguments](Value& item) {
     Arguments rest = arguments;
     const std::string name = text_argument("map", rest.positional.front()).bytes;
     rest.positional.erase(rest.positional.begin());
@@ -168,7 +171,6 @@ Value selecting(Interpreter& interpreter, const Value& value, const Arguments& a
     Arguments rest = arguments;
     Value looked_at = item;
     if (by_attribute) {
-      if (rest.positional.empty()) throw UserError("expected the name of an attribute, got none");
       looked_at = AttributePath(interpreter.heap(), rest.positional.front()).of(interpreter, item);
       rest.positional.erase(rest.positional.begin());
     }
@@ -177,7 +179,9 @@ Value selecting(Interpreter& interpreter, const Value& value, const Arguments& a
     rest.positional.erase(rest.positional.begin());
     return interpreter.apply_test(name, looked_at, std::move(rest)) == wanted;
   };
-  return transforming(interpreter, value, nesting_of_all(arguments), step);
+  const bool is_nameless = by_attribute && arguments.positional.empty();
+  return transforming(interpreter, value, nesting_of_all(arguments),
+                      is_nameless ? "expected the name of an attribute, got none" : nullptr, step);
 }
 
 Value filter_select(Interpreter& interpreter, const Value& value, Arguments& arguments) {
