@@ -163,12 +163,12 @@ SafetensorsIndex read_safetensors(std::span<const std::byte> file) {
   const std::span<const std::byte> data = file.subspan(kLengthBytes + length);
   const Json entries = parse_json_object(header, "header");
   SafetensorsIndex index;
-  for (const auto& [name, info] : entries.items()) {
-    naming(name, [&] {
-      if (name == kMetadata) {
-        index.metadata = metadata_of(info);
+  for (const auto& entry : entries.items()) {
+    naming(entry.key(), [&] {
+      if (entry.key() == kMetadata) {
+        index.metadata = metadata_of(entry.value());
       } else {
-        index.tensors.push_back(tensor_of(name, info, data));
+        index.tensors.push_back(tensor_of(entry.key(), entry.value(), data));
       }
     });
   }

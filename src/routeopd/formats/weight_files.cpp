@@ -59,12 +59,13 @@ void WeightFiles::open_shards(const fs::path& directory) {
     const Json& map = value_or_null(index, "weight_map");
     if (!map.is_object()) throw UserError("weight_map: expected an object, got {}", map.type_name());
     std::map<std::string, std::vector<std::string>> tensors_of_file;
-    for (const auto& [tensor, file] : map.items()) {
-      naming(tensor, [&] {
+    for (const auto& entry : map.items()) {
+      const Json& file = entry.value();
+      naming(entry.key(), [&] {
         if (!file.is_string()) throw UserError("expected the name of a file, got {}", file.type_name());
         check_shard_name(file.get_ref<const std::string&>());
       });
-      tensors_of_file[file.get<std::string>()].push_back(tensor);
+      tensors_of_file[file.get<std::string>()].push_back(entry.key());
     }
     if (tensors_of_file.size() > kMaxShards)
       throw UserError("weight_map: expected at most {} files, got {}", kMaxShards, tensors_of_file.size());
