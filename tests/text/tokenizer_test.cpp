@@ -198,6 +198,28 @@ TEST(Tokenizer, RefusesTokensThatTheNormalizerDeletes) {
               HasSubstr("expected no prepend_scheme first behind a normalizer that deletes text"));
 }
 
+TEST(Tokenizer, RefusesRepeatedKeys) {
+  const auto error = [](const std::string& model, const std::string& rest = "") {
+    return error_of([&] {
+      Tokenizer::from_json(R"({"version": "1.0", )" + rest + R"("model": {"type": "BPE", )" + model + "}}",
+                           "file");
+    });
+  };
+  EXPECT_EQ(error(R"("vocab": {"a": 0}, "merges": [])"), "");
+  EXPECT_THAT(error(R"("vocab": {"a": 0, "b": 1, "a": 2}, "merges": [])"),
+              HasSubstr("file: model: vocab: expected each key once, got a twice"));
+  EXPECT_THAT(error(R"("vocab": {"a": 0}, "merges": [], "vocab": {"b": 0})"), HasSubstr("got vocab twice"));
+  EXPECT_THAT(error(R"("vocab": {"a": 0}, "merges": [], "merges": 3)"), HasSubstr("got merges twice"));
+  EXPECT_THAT(error(R"("vocab": 3, "vocab": {"a": 0}, "merges": [])"), HasSubstr("got vocab twice"));
+  EXPECT_THAT(error(R"("vocab": {"a": 0}, "merges": [])", R"("version": "1.0", )"),
+              HasSubstr("got version twice"));
+  EXPECT_THAT(error(R"("vocab": {"a": 0}, "merges": [])", R"("x": {"y": [{"z": 1, "z": 2}]}, )"),
+              HasSubstr("got z twice"));
+  EXPECT_THAT(error(R"("vocab": {"a": 0}, "merges": [])",
+                    R"("x": )" + std::string(70, '[') + std::string(70, ']') + ","),
+              HasSubstr("expected at most 64 nested levels"));
+}
+
 // The library itself takes one or the other from run to run.
 TEST(Tokenizer, OfTwoTokensWithOneNormalFormTheSpecialOneCounts) {
   Json file = golden_json("qwen");

@@ -90,6 +90,17 @@ TEST(SplitPattern, CategoriesAreThoseOfTokenizers) {
   EXPECT_EQ(words_of(SplitPattern::regex(R"(\\p\{L\})"), R"(x\p{L})").back(), R"(\p{L})");
 }
 
+// Each is of the release of Unicode that its part of `tokenizers` knows: Digits know a later one than patterns do.
+TEST(CharClasses, AreThoseOfTheirParts) {
+  const std::uint8_t* classes = char_classes();
+  EXPECT_EQ(classes[U'5'], kNumber | kNumericChar | kWordChar);
+  EXPECT_EQ(classes[0x11DE0] & (kNumber | kNumericChar), kNumericChar) << "a digit of Unicode 17";
+  EXPECT_EQ(classes[0x31350], kLetter | kWordChar) << "a letter of Unicode 15";
+  EXPECT_EQ(classes[U'_'], kWordChar | kPunctuationChar);
+  EXPECT_EQ(classes[0x85], kWhiteSpace);
+  EXPECT_EQ(classes[0x180E], 0) << "no white space since Unicode 6.3";
+}
+
 TEST(Nfc, IsThatOfTokenizers) {
   formats::JsonLines lines(golden("nfc.jsonl").string());
   ASSERT_TRUE(lines.next()->contains("tokenizers")) << "the first line tells how the file was made";
