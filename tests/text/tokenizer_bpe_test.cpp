@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "routeopd/base/fields.h"
+#include "routeopd/text/merge_queue.h"
 #include "routeopd/text/tokenizer.h"
 
 namespace routeopd::text {
@@ -73,6 +74,25 @@ TEST(Bpe, MergesAsItIsDefined) {
       for (const std::int32_t id : tokenizer.encode(word)) tokens.push_back(tokenizer.token_of(id));
       ASSERT_EQ(tokens, merged_by_definition(word, merges)) << word << " " << list;
     }
+  }
+}
+
+TEST(MergeQueue, BothGiveTheSameOrder) {
+  std::mt19937 random(6);
+  MergeHeap heap;
+  MergeBuckets buckets;
+  for (int step = 0; step < 20'000; ++step) {
+    if (heap.empty() || random() % 5 < (step / 1000 % 2 == 0 ? 3U : 2U)) {  // grows and shrinks in turns
+      const MergeOffer offer = {static_cast<std::int32_t>(random() % 7),
+                                static_cast<std::int32_t>(random() % 1000)};
+      heap.push(offer);
+      buckets.push(offer);
+    } else {
+      const MergeOffer wanted = heap.pop();
+      const MergeOffer got = buckets.pop();
+      ASSERT_EQ(std::pair(got.rank, got.place), std::pair(wanted.rank, wanted.place)) << step;
+    }
+    ASSERT_EQ(buckets.empty(), heap.empty());
   }
 }
 

@@ -179,6 +179,33 @@ TEST(Tokenizer, WhiteSpaceIsLookedThroughOnce) {
   }
 }
 
+// The example of the library's documentation. Every piece of the text is a token, so that the words can be seen.
+TEST(PreTokenizer, EachBehaviourOfASplit) {
+  const std::string text = "the-final--countdown";
+  Json vocabulary = Json::object();
+  for (std::size_t begin = 0; begin < text.size(); ++begin) {
+    for (std::size_t size = 1; begin + size <= text.size(); ++size) {
+      if (!vocabulary.contains(text.substr(begin, size)))
+        vocabulary[text.substr(begin, size)] = vocabulary.size();
+    }
+  }
+  const auto words = [&](const char* behavior, bool invert) {
+    const Json split = {
+        {"type", "Split"}, {"pattern", {{"String", "-"}}}, {"behavior", behavior}, {"invert", invert}};
+    const Json model = {
+        {"type", "BPE"}, {"vocab", vocabulary}, {"merges", Json::array()}, {"ignore_merges", true}};
+    const Json file = {{"pre_tokenizer", split}, {"model", model}};
+    const Tokenizer tokenizer = Tokenizer::from_json(file.dump(), "test");
+    return tokenizer.decode(tokenizer.encode(text));  // with a space between words
+  };
+  EXPECT_EQ(words("Removed", false), "the final countdown");
+  EXPECT_EQ(words("Isolated", false), "the - final - - countdown");
+  EXPECT_EQ(words("MergedWithPrevious", false), "the- final- - countdown");
+  EXPECT_EQ(words("MergedWithNext", false), "the -final - -countdown");
+  EXPECT_EQ(words("Contiguous", false), "the - final -- countdown");
+  EXPECT_EQ(words("Removed", true), "- - -");
+}
+
 TEST(Normalizer, TextGrowsWithinBounds) {
   Json file = Json::parse(bytes_in(golden("trained") / "tokenizer.json"));
   const Json step = {
