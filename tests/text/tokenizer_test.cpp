@@ -198,6 +198,22 @@ TEST(Tokenizer, RefusesTokensThatTheNormalizerDeletes) {
               HasSubstr("expected no prepend_scheme first behind a normalizer that deletes text"));
 }
 
+// A match that is not a single word is plain text, all of it, as in `tokenizers`: no other token is looked for inside.
+TEST(Tokenizer, ATokenThatIsNoSingleWordHidesThoseInside) {
+  Json file = golden_json("words");
+  Json inner = file["added_tokens"][0];
+  Json& outer = file["added_tokens"][0];
+  outer["content"] = "<<ab>>";
+  outer["single_word"] = true;
+  inner["content"] = "b>>";
+  inner["id"] = 270;
+  file["added_tokens"].push_back(inner);
+  const Tokenizer tokenizer = made_of(file);
+  EXPECT_THAT(tokenizer.encode("<<ab>>"), ElementsAre(269));
+  EXPECT_THAT(tokenizer.encode("xb>>"), ElementsAre(tokenizer.id_of("x"), 270));
+  EXPECT_THAT(tokenizer.encode("x<<ab>>"), ::testing::Not(::testing::Contains(::testing::Ge(269))));
+}
+
 TEST(Tokenizer, RefusesRepeatedKeys) {
   const auto error = [](const std::string& model, const std::string& rest = "") {
     return error_of([&] {
