@@ -9,9 +9,9 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/base/fields.h"
-#include "routeopd/text/byte_level.h"
 #include "routeopd/text/stream_decoder.h"
 #include "routeopd/text/tokenizer.h"
+#include "routeopd/text/tokenizer/byte_level.h"
 #include "routeopd/text/utf8.h"
 
 namespace {

@@ -18,7 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       for (const std::int64_t dimension : tensor.shape) elements *= static_cast<std::uint64_t>(dimension);
       if (elements * routeopd::formats::size_of(tensor.type) != tensor.bytes.size()) std::abort();
       if (next != nullptr && tensor.bytes.data() != next) std::abort();
-      for (const std::byte byte : tensor.bytes) sum += static_cast<std::uint64_t>(byte);  // all of it can be read
+      for (const std::byte byte : tensor.bytes)
+        sum += static_cast<std::uint64_t>(byte);  // all of it can be read
       next = tensor.bytes.data() + tensor.bytes.size();
     }
     if (next != nullptr && next != file.data() + file.size()) std::abort();

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "routeopd/base/fields.h"
-#include "routeopd/text/merge_queue.h"
 #include "routeopd/text/tokenizer.h"
+#include "routeopd/text/tokenizer/merge_queue.h"
 
 namespace routeopd::text {
 namespace {

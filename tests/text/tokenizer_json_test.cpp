@@ -1,7 +1,7 @@
 // The fast JSON scanner against nlohmann's parser: the same values, and the same texts refused.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/text/json_scanner.h"
+#include "routeopd/text/tokenizer/json_scanner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

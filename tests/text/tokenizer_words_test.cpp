@@ -10,10 +10,10 @@
 
 #include "routeopd/base/fields.h"
 #include "routeopd/formats/json_lines.h"
-#include "routeopd/text/char_classes.h"
-#include "routeopd/text/nfc.h"
-#include "routeopd/text/split_pattern.h"
 #include "routeopd/text/tokenizer.h"
+#include "routeopd/text/tokenizer/char_classes.h"
+#include "routeopd/text/tokenizer/nfc.h"
+#include "routeopd/text/tokenizer/split_pattern.h"
 #include "routeopd/text/utf8.h"
 #include "testing_files.h"
 

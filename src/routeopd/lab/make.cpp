@@ -8,7 +8,7 @@
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/lab/task.h"
 #include "routeopd/model/model.h"
-#include "routeopd/text/byte_level.h"
+#include "routeopd/text/tokenizer/byte_level.h"
 #include "routeopd/text/prompts.h"
 #include "routeopd/text/tokenizer.h"
 #include "routeopd/train/train.h"

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/text/stream_decoder.h"
 
-#include "routeopd/text/tokenizer_parts.h"
+#include "routeopd/text/tokenizer/tokenizer_parts.h"
 
 namespace routeopd::text {
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "routeopd/text/decoder.h"
 #include "routeopd/text/tokenizer.h"
+#include "routeopd/text/tokenizer/decoder.h"
 #include "routeopd/text/utf8.h"
 
 namespace routeopd::text {

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "routeopd/formats/json_file.h"
-#include "routeopd/text/byte_level.h"
-#include "routeopd/text/tokenizer_parts.h"
+#include "routeopd/text/tokenizer/byte_level.h"
+#include "routeopd/text/tokenizer/tokenizer_parts.h"
 #include "routeopd/text/utf8.h"
 
 namespace routeopd::text {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "routeopd/text/added_tokens.h"
+#include "routeopd/text/tokenizer/added_tokens.h"
 
 namespace routeopd::text {
 

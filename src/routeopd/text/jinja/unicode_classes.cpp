@@ -1,4 +1,4 @@
-// Python's view of Unicode 14.0.0; written by scripts/make_unicode_tables.py.
+// Python's view of Unicode 14.0.0; written by scripts/make_python_tables.py.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <array>

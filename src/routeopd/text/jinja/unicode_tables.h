@@ -1,4 +1,4 @@
-// The tables behind unicode.h, written by scripts/make_unicode_tables.py. Rows are in ascending order.
+// The tables behind unicode.h, written by scripts/make_python_tables.py. Rows are in ascending order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,11 +1,11 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/text/post_processor.h"
+#include "routeopd/text/tokenizer/post_processor.h"
 
 #include <string>
 
 #include "routeopd/formats/json_file.h"
-#include "routeopd/text/components.h"
+#include "routeopd/text/tokenizer/components.h"
 
 namespace routeopd::text {
 

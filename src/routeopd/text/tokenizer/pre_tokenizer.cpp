@@ -1,12 +1,12 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/text/pre_tokenizer.h"
+#include "routeopd/text/tokenizer/pre_tokenizer.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "routeopd/formats/json_file.h"
-#include "routeopd/text/components.h"
+#include "routeopd/text/tokenizer/components.h"
 
 namespace routeopd::text {
 namespace {

@@ -1,9 +1,9 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/text/word_matcher.h"
+#include "routeopd/text/tokenizer/word_matcher.h"
 
 #include "routeopd/base/error.h"
-#include "routeopd/text/char_classes.h"
+#include "routeopd/text/tokenizer/char_classes.h"
 #include "routeopd/text/utf8.h"
 
 namespace routeopd::text {

@@ -1,12 +1,12 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/text/decoder.h"
+#include "routeopd/text/tokenizer/decoder.h"
 
 #include <utility>
 
 #include "routeopd/formats/json_file.h"
-#include "routeopd/text/components.h"
-#include "routeopd/text/decode_stages.h"
+#include "routeopd/text/tokenizer/components.h"
+#include "routeopd/text/tokenizer/decode_stages.h"
 
 namespace routeopd::text {
 namespace {

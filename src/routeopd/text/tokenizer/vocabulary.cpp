@@ -1,12 +1,12 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/text/vocabulary.h"
+#include "routeopd/text/tokenizer/vocabulary.h"
 
 #include <algorithm>
 
 #include "routeopd/base/error.h"
-#include "routeopd/text/byte_level.h"
-#include "routeopd/text/flat_hash.h"
+#include "routeopd/text/tokenizer/byte_level.h"
+#include "routeopd/text/tokenizer/flat_hash.h"
 
 namespace routeopd::text {
 namespace {

@@ -1,12 +1,12 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/text/decode_stages.h"
+#include "routeopd/text/tokenizer/decode_stages.h"
 
 #include <optional>
 #include <vector>
 
 #include "routeopd/base/error.h"
-#include "routeopd/text/byte_level.h"
+#include "routeopd/text/tokenizer/byte_level.h"
 #include "routeopd/text/utf8.h"
 
 namespace routeopd::text {

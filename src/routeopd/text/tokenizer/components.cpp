@@ -1,6 +1,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/text/components.h"
+#include "routeopd/text/tokenizer/components.h"
 
 #include <cstddef>
 

@@ -1,6 +1,6 @@
 """Writes what Python knows of each code point, as runs {first, last, step}, into a folder:
 
-    python scripts/make_unicode_tables.py src/routeopd/text/jinja
+    python scripts/make_python_tables.py src/routeopd/text/jinja
 
     unicode_classes.cpp   which points are letters, digits, printable, …
     unicode_cases.cpp     their upper, lower and title case
@@ -64,7 +64,7 @@ def write_long(name: str, mapped: Callable[[str], str], base: Callable[[str], st
 
 
 def write_file(path: Path) -> None:
-    head = (f"// Python's view of Unicode {unicodedata.unidata_version}; written by scripts/make_unicode_tables.py.\n"
+    head = (f"// Python's view of Unicode {unicodedata.unidata_version}; written by scripts/make_python_tables.py.\n"
             "//\n// SPDX-License-Identifier: Apache-2.0\n#include <array>\n\n"
             '#include "routeopd/text/jinja/unicode_tables.h"\n\n// clang-format off\nnamespace routeopd::text::jinja {')
     path.write_text("\n".join([head, *lines, "\n}  // namespace routeopd::text::jinja\n// clang-format on\n"]))

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "routeopd/base/fields.h"
-#include "routeopd/text/merge_queue.h"
-#include "routeopd/text/vocabulary.h"
+#include "routeopd/text/tokenizer/merge_queue.h"
+#include "routeopd/text/tokenizer/vocabulary.h"
 
 namespace routeopd::text {
 

@@ -5,7 +5,7 @@ crate (single_word) later ones, its normalisation 9. So every table is asked of 
 and no other Unicode data is used: a tokenizer of ours then cuts text as `tokenizers` does, whatever this system's
 libraries know.
 
-Written with tokenizers 0.23.3 by: python src/routeopd/text/make_unicode_tables.py
+Written with tokenizers 0.23.3 by: python scripts/make_tokenizer_tables.py
 """
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def main() -> None:
     tables["kPunctuation"] = cut_into(3, pre_tokenizers.Punctuation().pre_tokenize_str)
     tables["kWord"] = cut_into(1, pre_tokenizers.Whitespace().pre_tokenize_str)
     tables["kSpace"] = cut_into(2, pre_tokenizers.WhitespaceSplit().pre_tokenize_str)
-    text = [f"// Written by make_unicode_tables.py from tokenizers {tokenizers.__version__}; not to be edited.\n"
+    text = [f"// Written by scripts/make_tokenizer_tables.py from tokenizers {tokenizers.__version__}; not to be edited.\n"
             "// SPDX-License-Identifier: Apache-2.0\n"
-            '#include "routeopd/text/unicode_tables.h"\n\nnamespace routeopd::text {\nnamespace {\n\n// clang-format off\n']
+            '#include "routeopd/text/tokenizer/unicode_tables.h"\n\nnamespace routeopd::text {\nnamespace {\n\n// clang-format off\n']
     for name, points in tables.items():
         text.append(array("CodeRange", name, [f"{{0x{a:X}, 0x{b:X}}}" for a, b in ranges(points)]))
     classes = combining_classes()
@@ -105,7 +105,7 @@ def main() -> None:
     text.append("std::span<const CombiningClass> combining_classes() {\n  return kCombining;\n}\n"
                 "std::span<const Decomposition> decompositions() {\n  return kDecompositions;\n}\n\n"
                 "}  // namespace routeopd::text\n")
-    (Path(__file__).parent / "unicode_tables.cpp").write_text("".join(text))
+    (Path(__file__).parents[1] / "src/routeopd/text/tokenizer/unicode_tables.cpp").write_text("".join(text))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/text/normalizer.h"
+#include "routeopd/text/tokenizer/normalizer.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <utility>
 
 #include "routeopd/formats/json_file.h"
-#include "routeopd/text/char_classes.h"
-#include "routeopd/text/components.h"
-#include "routeopd/text/nfc.h"
+#include "routeopd/text/tokenizer/char_classes.h"
+#include "routeopd/text/tokenizer/components.h"
+#include "routeopd/text/tokenizer/nfc.h"
 
 namespace routeopd::text {
 namespace {

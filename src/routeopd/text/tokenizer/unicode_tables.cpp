@@ -1,6 +1,6 @@
-// Written by make_unicode_tables.py from tokenizers 0.23.3; not to be edited.
+// Written by scripts/make_tokenizer_tables.py from tokenizers 0.23.3; not to be edited.
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/text/unicode_tables.h"
+#include "routeopd/text/tokenizer/unicode_tables.h"
 
 namespace routeopd::text {
 namespace {

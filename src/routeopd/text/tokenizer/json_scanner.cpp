@@ -1,6 +1,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/text/json_scanner.h"
+#include "routeopd/text/tokenizer/json_scanner.h"
 
 #include <array>
 #include <charconv>

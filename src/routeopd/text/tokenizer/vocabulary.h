@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "routeopd/text/tokenizer_file.h"
+#include "routeopd/text/tokenizer/tokenizer_file.h"
 
 namespace routeopd::text {
 

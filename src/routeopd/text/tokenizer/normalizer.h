@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "routeopd/base/fields.h"
-#include "routeopd/text/split_pattern.h"
+#include "routeopd/text/tokenizer/split_pattern.h"
 
 namespace routeopd::text {
 

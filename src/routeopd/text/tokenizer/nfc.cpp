@@ -1,6 +1,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/text/nfc.h"
+#include "routeopd/text/tokenizer/nfc.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "routeopd/base/error.h"
-#include "routeopd/text/unicode_tables.h"
+#include "routeopd/text/tokenizer/unicode_tables.h"
 #include "routeopd/text/utf8.h"
 
 namespace routeopd::text {

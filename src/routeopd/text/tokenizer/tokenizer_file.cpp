@@ -1,10 +1,10 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/text/tokenizer_file.h"
+#include "routeopd/text/tokenizer/tokenizer_file.h"
 
 #include <utility>
 
-#include "routeopd/text/json_scanner.h"
+#include "routeopd/text/tokenizer/json_scanner.h"
 
 namespace routeopd::text {
 namespace {

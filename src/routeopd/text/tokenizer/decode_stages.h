@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "routeopd/text/decoder.h"
+#include "routeopd/text/tokenizer/decoder.h"
 
 namespace routeopd::text {
 

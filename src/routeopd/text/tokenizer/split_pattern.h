@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "routeopd/base/fields.h"
-#include "routeopd/text/word_matcher.h"
+#include "routeopd/text/tokenizer/word_matcher.h"
 
 struct re_pattern_buffer;  // Oniguruma's compiled expression
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "routeopd/base/fields.h"
-#include "routeopd/text/vocabulary.h"
+#include "routeopd/text/tokenizer/vocabulary.h"
 
 namespace routeopd::text {
 

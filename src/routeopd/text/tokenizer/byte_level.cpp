@@ -1,6 +1,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/text/byte_level.h"
+#include "routeopd/text/tokenizer/byte_level.h"
 
 #include <cstddef>
 #include <cstdint>

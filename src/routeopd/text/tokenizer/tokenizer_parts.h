@@ -10,13 +10,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "routeopd/text/added_tokens.h"
-#include "routeopd/text/bpe.h"
-#include "routeopd/text/decoder.h"
-#include "routeopd/text/normalizer.h"
-#include "routeopd/text/post_processor.h"
-#include "routeopd/text/pre_tokenizer.h"
 #include "routeopd/text/tokenizer.h"
+#include "routeopd/text/tokenizer/added_tokens.h"
+#include "routeopd/text/tokenizer/bpe.h"
+#include "routeopd/text/tokenizer/decoder.h"
+#include "routeopd/text/tokenizer/normalizer.h"
+#include "routeopd/text/tokenizer/post_processor.h"
+#include "routeopd/text/tokenizer/pre_tokenizer.h"
 
 namespace routeopd::text {
 

@@ -1,6 +1,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/text/bpe.h"
+#include "routeopd/text/tokenizer/bpe.h"
 
 #include <algorithm>
 #include <limits>
@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "routeopd/formats/json_file.h"
-#include "routeopd/text/byte_level.h"
-#include "routeopd/text/components.h"
-#include "routeopd/text/flat_hash.h"
-#include "routeopd/text/merge_queue.h"
+#include "routeopd/text/tokenizer/byte_level.h"
+#include "routeopd/text/tokenizer/components.h"
+#include "routeopd/text/tokenizer/flat_hash.h"
+#include "routeopd/text/tokenizer/merge_queue.h"
 #include "routeopd/text/utf8.h"
 
 namespace routeopd::text {

@@ -1,11 +1,11 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/text/char_classes.h"
+#include "routeopd/text/tokenizer/char_classes.h"
 
 #include <span>
 #include <vector>
 
-#include "routeopd/text/unicode_tables.h"
+#include "routeopd/text/tokenizer/unicode_tables.h"
 
 namespace routeopd::text {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "routeopd/base/fields.h"
-#include "routeopd/text/char_classes.h"
-#include "routeopd/text/split_pattern.h"
+#include "routeopd/text/tokenizer/char_classes.h"
+#include "routeopd/text/tokenizer/split_pattern.h"
 
 namespace routeopd::text {
 

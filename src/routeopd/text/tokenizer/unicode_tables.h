@@ -1,4 +1,4 @@
-// Unicode as Hugging Face's `tokenizers` knows it: the data that make_unicode_tables.py asked of that library.
+// Unicode as Hugging Face's `tokenizers` knows it: the data that scripts/make_tokenizer_tables.py asked of that library.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -1,6 +1,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/text/split_pattern.h"
+#include "routeopd/text/tokenizer/split_pattern.h"
 
 #include <oniguruma.h>
 
@@ -13,8 +13,8 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/formats/json_file.h"
-#include "routeopd/text/char_classes.h"
-#include "routeopd/text/unicode_tables.h"
+#include "routeopd/text/tokenizer/char_classes.h"
+#include "routeopd/text/tokenizer/unicode_tables.h"
 #include "routeopd/text/utf8.h"
 
 namespace routeopd::text {

@@ -1,6 +1,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/text/added_tokens.h"
+#include "routeopd/text/tokenizer/added_tokens.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "routeopd/formats/json_file.h"
-#include "routeopd/text/char_classes.h"
-#include "routeopd/text/components.h"
+#include "routeopd/text/tokenizer/char_classes.h"
+#include "routeopd/text/tokenizer/components.h"
 
 namespace routeopd::text {
 namespace {
