@@ -52,9 +52,7 @@ Json line_of(const Rollout& rollout, const Response& response, const Prompt& pro
 }
 
 void run_generate(const GenerateArguments& arguments) {
-  std::error_code ignored;
-  if (arguments.in != "-" && std::filesystem::equivalent(arguments.in, arguments.out, ignored))
-    throw UserError("--out: {} is what is read; choose another name", arguments.out);
+  refuse_same_file(arguments.in, arguments.out);
   const model::Model model = model::load_model(arguments.model);
   std::optional<text::Tokenizer> tokenizer;
   if (std::filesystem::exists(std::filesystem::path(arguments.model) / "tokenizer.json"))

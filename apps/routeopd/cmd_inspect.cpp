@@ -140,7 +140,7 @@ void run_inspect(const InspectArguments& arguments) {
   const fs::path directory = arguments.directory;
   std::error_code ignored;
   if (!fs::is_directory(directory, ignored))
-    throw UserError("{}: expected a directory, got none", arguments.directory);
+    throw UserError("{}: expected a directory; is the path right?", arguments.directory);
   Json facts = {{"path", arguments.directory}};
   if (fs::exists(directory / "config.json")) facts["model"] = model_facts(directory);
   if (fs::exists(directory / "tokenizer.json")) facts["tokenizer"] = tokenizer_facts(directory);

@@ -73,6 +73,7 @@ Json line_of(const engine::SequenceScores& scores, bool gathered) {
 }
 
 void run_score(const ScoreArguments& arguments) {
+  refuse_same_file(arguments.in, arguments.out);
   const model::Model model = model::load_model(arguments.model);
   auto real_ids = static_cast<std::int32_t>(model.config.vocab_size);
   if (std::filesystem::exists(std::filesystem::path(arguments.model) / "tokenizer.json"))

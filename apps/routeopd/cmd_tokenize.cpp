@@ -78,6 +78,7 @@ class Converter {
 };
 
 void run_tokenize(const TokenizeArguments& arguments) {
+  refuse_same_file(arguments.in, arguments.out);
   const Converter converter(arguments);
   formats::JsonLines lines(arguments.in);
   std::optional<AtomicFile> file;
@@ -93,11 +94,11 @@ void run_tokenize(const TokenizeArguments& arguments) {
         const std::optional<Json> line = lines.next();
         more = line.has_value();
         if (!more) break;
-        answer = converter.answer(*line, lines.text());
+        answer = formats::naming(lines.where(), [&] { return converter.answer(*line, lines.text()); });
         tokens += std::ssize(answer["ids"]);
       } catch (const UserError& error) {
         answer = {{"error", error.what()}};
-        if (failed++ == 0) first_failure = fmt::format("{}: {}", lines.where(), error.what());
+        if (failed++ == 0) first_failure = error.what();
       }
       ++done;
       const std::string text = answer.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";

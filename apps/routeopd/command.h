@@ -4,6 +4,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -20,6 +21,13 @@ struct OutputFlags {
 inline void add_output_flags(CLI::App& app, OutputFlags& flags) {
   app.add_flag("--quiet", flags.quiet, "No progress and no summary");
   app.add_flag("--json", flags.json, "Print the result as one JSON object on standard output");
+}
+
+// Throws when a command would write over what it reads.
+inline void refuse_same_file(const std::string& in, const std::string& out) {
+  std::error_code ignored;
+  if (in != "-" && out != "-" && std::filesystem::equivalent(in, out, ignored))
+    throw UserError("--out: {} is what is read; choose another name", out);
 }
 
 // Like CLI::Range, but refuses NaN.

@@ -3,11 +3,14 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "routeopd/base/error.h"
+#include "routeopd/base/fields.h"
 #include "routeopd/base/interrupt.h"
 
 #define ROUTEOPD_COMMANDS(ENTRY)                                                           \
@@ -45,6 +48,14 @@ int run(int argc, char** argv) {
 #define ADD(name, summary) add_##name(*app.add_subcommand(#name, summary));
   ROUTEOPD_COMMANDS(ADD)
 
+  std::vector<std::string> names;
+#define NAME(name, summary) names.emplace_back(#name);
+  ROUTEOPD_COMMANDS(NAME)
+  if (argc > 1 && argv[1][0] != '-' && std::find(names.begin(), names.end(), argv[1]) == names.end()) {
+    print_error(fmt::format("{}: no such command; did you mean {}? `routeopd --help` lists all", argv[1],
+                            nearest_name(argv[1], names)));
+    return 2;
+  }
   try {
     app.parse(argc, argv);
     return 0;

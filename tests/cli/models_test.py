@@ -59,6 +59,10 @@ class Help(Case):
             self.assertIn("routeopd " + command, text)
 
 
+    def test_a_misspelt_command_is_named(self):
+        self.refuses("inspct: no such command; did you mean inspect?", "inspct", LAB, code=2)
+
+
 class Inspect(Case):
     def test_tells_what_a_directory_holds(self):
         facts = json.loads(self.succeeds("inspect", LAB / "base", "--json"))
@@ -147,6 +151,8 @@ class Tokenize(Case):
                          '<|im_start|>user\né?<|im_end|>\n<|im_start|>assistant\n[{"b": 1, "a": null}]')
         again = json.loads(self.succeeds("tokenize", directory, stdin=json.dumps({"text": answer["text"]}) + "\n"))
         self.assertEqual(again["ids"], answer["ids"])
+        self.refuses('add_generation_prompt: expected it inside "template"', "tokenize", directory, "--chat",
+                     stdin='{"messages":[],"add_generation_prompt":true}\n')
         self.refuses("no chat template there", "tokenize", LAB / "base", "--chat")
 
     def test_a_bad_line_does_not_stop_the_rest(self):
@@ -156,6 +162,10 @@ class Tokenize(Case):
         self.assertEqual([sorted(line) for line in lines_of(out)],
                          [["ids", "text"], ["error"], ["error"], ["error"], ["ids", "text"]])
         self.refuses("1 of 1 lines", "tokenize", LAB / "base", "--decode", stdin='{"ids":[99999]}\n')
+        self.refuses("a zero byte", "tokenize", LAB / "base", stdin='{"text":"a"}\0more\n')
+        (self.path / "same.jsonl").write_text('{"text":"a"}\n')
+        for command in (["tokenize", LAB / "base"], ["score", "--model", LAB / "base"]):
+            self.refuses("is what is read", *command, "--in", self.path / "same.jsonl", "--out", self.path / "same.jsonl")
         self.refuses("--chat", "tokenize", LAB / "base", "--chat", "--decode", code=2)
 
     def test_reads_and_writes_files(self):
@@ -203,6 +213,13 @@ class Score(Case):
             for one, other in zip(alone["logprobs"][1:], row["logprobs"][1:], strict=True):
                 self.assertAlmostEqual(one, other, delta=1e-4)
 
+    def test_refuses_weights_that_are_no_numbers(self):
+        shutil.copytree(LAB / "base", self.path / "nan")
+        weights = bytearray((LAB / "base" / "model.safetensors").read_bytes())
+        weights[-4:] = struct.pack("<f", math.nan)
+        (self.path / "nan" / "model.safetensors").write_bytes(weights)
+        self.refuses("NaN or infinite logits", "score", "--model", self.path / "nan", stdin='{"ids":[1,2]}\n')
+
     def test_refuses_bad_lines(self):
         for line, sentence in (('{"ids":[]}', "ids: expected at least one"), ('{"ids":[459]}', "from 0 to 458"),
                                ('{"ids":[1.5]}', "whole number"), ('{"ids":"1"}', "ids: expected a list"), ("{}", "ids: expected"),
@@ -242,6 +259,13 @@ class Prompts(Case):
         self.assertEqual([row["prompt_ids"] for row in rows], [row["ids"] for row in expected])
         self.refuses("has no chat template", "generate", "--model", LAB / "base", "--in", self.path / "in.jsonl",
                      "--template", "chat")
+        (self.path / "model" / "chat_template.jinja").write_text("{% nonsense %}")
+        (self.path / "raw.jsonl").write_text('{"prompt":"x"}\n')
+        self.succeeds("generate", "--quiet", "--model", self.path / "model", "--in", self.path / "raw.jsonl", "--max-new", 1)
+        self.refuses("nonsense", "generate", "--model", self.path / "model", "--in", self.path / "in.jsonl")
+        (self.path / "both.jsonl").write_text('{"prompt":"x","problem":"y"}\n')
+        self.refuses("expected one kind of prompt, got problem and prompt", "generate", "--model", LAB / "base", "--in",
+                     self.path / "both.jsonl")
         self.refuses("in.jsonl:2: messages: the model's directory has no chat template", "generate", "--model",
                      LAB / "base", "--in", self.path / "in.jsonl")
 

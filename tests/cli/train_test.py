@@ -95,7 +95,7 @@ class Train(Case):
                                   ("config.json", "teacher.path=lab/none"),
                                   ("cannot be read", "data.prompts=lab/none.jsonl"),
                                   ("old_scores", "rollout.top_p=0.9"),
-                                  ("expected raw, or a text with {problem}", "data.template=hello"),
+                                  ("expected chat, raw, or a text with {problem}", "data.template=hello"),
                                   ("has no response", "objective.arm=sft")):
             self.refuses(sentence, "train", RECIPE, *fresh, "--set", setting)
             self.assertFalse((self.path / "fresh").exists(), setting)
@@ -129,7 +129,7 @@ class Train(Case):
         words["Ġeggs"], words["Ġcakes"] = words["Ġcakes"], words["Ġeggs"]
         shutil.copy(LAB / "teacher" / "config.json", broken / "config.json")
         (broken / "tokenizer.json").write_text(json.dumps(tokenizer))
-        self.refuses("tokenizer", "train", RECIPE, "--out", self.path / "fresh", "--set", f"teacher.path={broken}")
+        self.refuses("the pair is not compatible (vocabulary: id", "train", RECIPE, "--out", self.path / "fresh", "--set", f"teacher.path={broken}")
         self.assertFalse((self.path / "fresh").exists())
 
     def interrupted(self, sign):
@@ -193,7 +193,7 @@ class Generate(Case):
         self.assertIn("tokenizer", bad.stderr)
 
     def test_bad_prompts_name_their_line(self):
-        for line, sentence in (('{"problem":3}', "expected text"), ('{"id":"a"}', "expected problem, prompt or prompt_ids"),
+        for line, sentence in (('{"problem":3}', "expected text"), ('{"id":"a"}', "expected problem, messages, prompt or prompt_ids"),
                                ('{"prompt_ids":[99999]}', "outside the vocabulary"), ('{"prompt":""}', "no tokens"),
                                ('{"messages":[]}', "chat templates are not supported yet"), ("[]", "object"),
                                ('{"id":' + "[" * 100000 + "]" * 100000 + "}", "nested levels")):

@@ -113,6 +113,10 @@ TEST(ModelConfig, RefusesWhatItDoesNotCompute) {
   EXPECT_THAT(error_with("attention_dropout", 0.1), HasSubstr("attention_dropout: expected 0"));
   EXPECT_THAT(error_with("hidden_act", "gelu"),
               HasSubstr("hidden_act: expected silu, the only one supported, got gelu"));
+  EXPECT_THAT(error_with("is_causal", false), HasSubstr("is_causal: expected true"));
+  EXPECT_THAT(error_with("auto_map", {{"AutoModel", "x.Y"}}), HasSubstr("auto_map: expected none"));
+  EXPECT_EQ(error_with("hidden_act", "swish"), "");
+  EXPECT_EQ(error_with("rope_scaling", Json::object()), "");
   EXPECT_THAT(error_with("partial_rotary_factor", 0.5), HasSubstr("partial_rotary_factor: expected 1"));
   EXPECT_THAT(
       error_with("rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}),
@@ -147,6 +151,11 @@ TEST(ModelConfig, RefusesSlidingWindowsThatAreUsed) {
           "from layer 21 on"));
   file["layer_types"] = std::vector<std::string>(28, "full_attention");
   read(file);  // which wins
+  file.erase("layer_types");
+  file.erase("sliding_window");  // 4096, then
+  EXPECT_THAT(error_of([&] { read(file); }), HasSubstr("got a window of 4096 from layer 21 on"));
+  file["sliding_window"] = nullptr;
+  read(file);
 }
 
 TEST(ModelConfig, ReadsBiasesAsEachArchitectureHasThem) {
@@ -196,6 +205,10 @@ TEST(ModelConfig, ReadsRopeScalingInBothForms) {
   EXPECT_EQ(read(json_of(read(file))).rope, four);
   file["rope_parameters"].erase("original_max_position_embeddings");
   EXPECT_EQ(read(file).rope.original_positions, 40960);
+  file["original_max_position_embeddings"] = 16;
+  EXPECT_EQ(read(file).rope.original_positions, 16);
+  file["rope_parameters"]["original_max_position_embeddings"] = 64;
+  EXPECT_EQ(read(file).rope.original_positions, 16) << "the outer one wins, as in transformers";
   file["rope_parameters"]["high_freq_factor"] = 1;
   EXPECT_THAT(error_of([&] { read(file); }),
               HasSubstr("high_freq_factor: expected more than low_freq_factor"));

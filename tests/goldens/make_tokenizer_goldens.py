@@ -46,6 +46,7 @@ CORPUS = [
     "apple apples banana bananas the then there these those they them other mother father together",
 ]
 TEXTS = [
+    "\n\n\n\n\n", "a \n\n \n\n\n b",
     "", " ", "  ", "a", "Hello", "Hello world", " Hello  world ", "hello   world", "apples", " apples", "apples apples",
     "the student's answer", "We'll see, they'VE said it's what I'd do; you're I'm DON'T", "'s't're've'm'll'd 'S 'LL",
     "1", "12", "1234567890", "x = 12,345.67", "3.14159e-10", "Ⅷ ² ½ ٣٤٥ 五", "1st 2nd 3rd", "a1b2c3",
@@ -202,6 +203,8 @@ def flags() -> Tokenizer:
     tokenizer.add_tokens([
         AddedToken(name, single_word=single, lstrip=left, rstrip=right, normalized=normal, special=special)
         for name, (single, left, right, normal, special) in zip(names, itertools.product((False, True), repeat=5))])
+    # White space that takes white space along: a second one begins inside what the first took, and is dropped.
+    tokenizer.add_tokens([AddedToken("\n\n", lstrip=True, rstrip=True, normalized=False)])
     return tokenizer
 
 

@@ -180,7 +180,8 @@ TEST(WeightFiles, RefusesShardsThatDoNotFitTheirIndex) {
                 index["weight_map"]["model.more.weight"] = "model-00001-of-00003.safetensors";
               }),
               HasSubstr("expected tensor model.more.weight in it"));
-  for (const char* name : {"../model.safetensors", "/etc/passwd", "", "weights.bin", "a/b.safetensors"}) {
+  for (const char* name : {"../model.safetensors", "/etc/passwd", "", "weights.bin", "a/b.safetensors",
+                           "evil.bin\n.safetensors"}) {
     EXPECT_THAT(
         broken([&](Json& index, const auto&) { index["weight_map"]["model.norm.weight"] = name; }),
         HasSubstr("model.norm.weight: expected the name of a .safetensors file in the same directory"));

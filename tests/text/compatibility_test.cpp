@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "routeopd/base/fields.h"
+#include "routeopd/text/tokenizer.h"
 #include "testing_files.h"
 
 namespace routeopd::text {
@@ -68,7 +69,7 @@ class Gate : public ::testing::Test {
 TEST_F(Gate, PassesThePairThatAgrees) {
   const Compatibility pair = checked();
   EXPECT_TRUE(pair.passed()) << pair.first_difference();
-  EXPECT_EQ(pair.checks.size(), 7U);
+  EXPECT_EQ(pair.checks.size(), 8U);
 }
 
 TEST_F(Gate, PaddedWidthsMayDiffer) {
@@ -149,6 +150,47 @@ TEST_F(Gate, ComparesTheIdsOfChats) {
   EXPECT_THAT(failure("chats"), HasSubstr("\"scripts, signs and joined emoji\": token"));
   EXPECT_EQ(failure("vocabulary"), "");
   EXPECT_EQ(failure("added_tokens"), "");
+}
+
+TEST_F(Gate, ComparesMergesAndSteps) {
+  Json& merges = tokenizer_["model"]["merges"];
+  const Json last = merges.back();
+  merges.erase(merges.size() - 1);
+  EXPECT_THAT(failure("pipeline"), HasSubstr("and \"none\" for the teacher"));
+  merges.push_back(last[0].get<std::string>() + " " +
+                   last[1].get<std::string>());  // the older form of the same
+  EXPECT_EQ(failure("pipeline"), "");
+  tokenizer_["model"]["ignore_merges"] = true;
+  EXPECT_THAT(failure("pipeline"), HasSubstr("ignore_merges is"));
+  tokenizer_["model"]["ignore_merges"] = false;
+  tokenizer_["decoder"] = {{"type", "Sequence"}, {"decoders", {tokenizer_["decoder"]}}};
+  EXPECT_THAT(failure("pipeline"), HasSubstr("decoder is"));
+}
+
+// transformers would add such tokens to the tokenizer.
+TEST_F(Gate, RefusesTokensThatTheTokenizerHasNot) {
+  const auto refusal = [&](const std::string& file, const Json& content) {
+    write("teacher");
+    directory_.write("teacher/" + file, content.dump());
+    std::string sentence = error_of([&] { Tokenizer(directory_.path() / "teacher"); });
+    std::filesystem::remove(directory_.path() / "teacher" / file);
+    return sentence;
+  };
+  EXPECT_THAT(refusal("tokenizer_config.json", {{"eos_token", "<|nowhere|>"}}),
+              HasSubstr("eos_token: expected an added token of tokenizer.json, got <|nowhere|>"));
+  EXPECT_THAT(refusal("tokenizer_config.json", {{"eos_token", "a"}}),
+              HasSubstr("got a, which transformers would add"));
+  EXPECT_THAT(refusal("tokenizer_config.json", {{"additional_special_tokens", {"<|nowhere|>"}}}),
+              HasSubstr("additional_special_tokens: expected an added token"));
+  EXPECT_THAT(
+      refusal("tokenizer_config.json", {{"added_tokens_decoder", {{"400", {{"content", "<|nowhere|>"}}}}}}),
+      HasSubstr("added_tokens_decoder: expected an added token"));
+  EXPECT_THAT(
+      refusal("tokenizer_config.json", {{"added_tokens_decoder", {{"401", {{"content", "<|endoftext|>"}}}}}}),
+      HasSubstr("expected <|endoftext|> to have id 400 as in tokenizer.json, got 401"));
+  EXPECT_THAT(refusal("added_tokens.json", {{"<|nowhere|>", 408}}),
+              HasSubstr("added_tokens.json: expected an added"));
+  EXPECT_EQ(refusal("added_tokens.json", {{"<|endoftext|>", 400}}), "");
 }
 
 TEST_F(Gate, DoesWithTokenizerFilesAlone) {

@@ -3,6 +3,7 @@
 #include "routeopd/engine/score_sequences.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "routeopd/base/error.h"
 
@@ -57,6 +58,11 @@ std::vector<SequenceScores> score_sequences(Engine& engine, std::span<const Give
     scores.columns = values.columns;
     for (std::size_t t = 1; t < sequence.ids_L.size(); ++t, ++n) {
       const float logsumexp = values.logsumexp_N[n];
+      if (!std::isfinite(logsumexp))
+        throw UserError(
+            "score: the model gives NaN or infinite logits at token {} of sequence {}; are the weights "
+            "whole?",
+            t, all.size());
       const auto gathered = [&](std::size_t column) {
         return values.gathered_NG[n * columns + column] - logsumexp;
       };

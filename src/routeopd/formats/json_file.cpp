@@ -90,7 +90,8 @@ const Json& value_or_null(const Json& object, const char* key) {
 void expect_only(const Json& object, const char* key, const Json& supported) {
   const Json& value = value_or_null(object, key);
   if (!value.is_null() && value != supported)
-    throw UserError("{}: expected {}, the only one supported, got {}", key, shown(supported), shown(value));
+    throw UserError("{}: expected {}, the only one supported, got {}", key,
+                    supported == "" ? "none" : shown(supported), shown(value));
 }
 
 void expect_none(const Json& object, const char* key) {

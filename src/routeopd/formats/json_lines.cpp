@@ -48,6 +48,9 @@ std::optional<Json> JsonLines::next() {
     ++line_;
     bytes_read_ += static_cast<std::int64_t>(text_.size()) + 1;
     if (text_.find_first_not_of(" \t\r") == std::string::npos) continue;
+    // To the parser a zero byte is the end of the text, whatever follows it.
+    if (text_.find('\0') != std::string::npos)
+      throw UserError("{}: expected one JSON object a line, got a zero byte in it", where());
     Json value;
     try {
       value = Json::parse(text_, check_depth);

@@ -66,13 +66,16 @@ void refuse_windows(const Json& file, std::int64_t layers) {
     }
     return;
   }
-  if (!flag_or(file, "use_sliding_window", false) || value_or_null(file, "sliding_window").is_null()) return;
+  const bool none =
+      file.contains("sliding_window") && file["sliding_window"].is_null();  // left out, it is 4096
+  if (!flag_or(file, "use_sliding_window", false) || none) return;
   const Json& first = value_or_null(file, "max_window_layers");
   if (first.is_null() || number_in(first, {0, 1 << 20}, true) < static_cast<double>(layers))
     throw UserError(
         "use_sliding_window: expected false or max_window_layers of at least {}, got a window of {} from "
         "layer {} on; sliding windows are not supported",
-        layers, shown(file["sliding_window"]), first.is_null() ? "28" : shown(first));
+        layers, file.contains("sliding_window") ? shown(file["sliding_window"]) : "4096",
+        first.is_null() ? "28" : shown(first));
 }
 
 void refuse_unsupported(const Json& file, const Family& family, std::int64_t layers) {
@@ -80,6 +83,7 @@ void refuse_unsupported(const Json& file, const Family& family, std::int64_t lay
   if (value_or_null(file, "hidden_act") != "swish")  // another name of the same
     expect_only(file, "hidden_act", "silu");
   expect_only(file, "attention_dropout", 0.0);
+  expect_only(file, "is_causal", true);
   expect_none(file, "quantization_config");
   expect_none(file, "auto_map");  // code of the model's own
   if (family.model_type != std::string_view("llama")) refuse_windows(file, layers);
@@ -161,10 +165,14 @@ ModelConfig model_config_of(const Json& file) {
 
 ModelConfig read_model_config(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / "config.json";
+  std::error_code unreadable;
+  if (!std::filesystem::exists(path, unreadable))
+    throw UserError(
+        "{}: expected config.json in this directory, got none; is it a model, and is the path right?",
+        directory.string());
   const Json file = read_json_object(path, kMaxFile);
   ModelConfig config = naming(path.string(), [&] { return model_config_of(file); });
   const std::filesystem::path generation_path = directory / "generation_config.json";
-  std::error_code unreadable;
   if (!std::filesystem::exists(generation_path, unreadable)) return config;
   const Json generation = read_json_object(generation_path, kMaxFile);
   std::vector<std::int32_t> stops =

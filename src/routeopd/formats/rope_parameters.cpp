@@ -46,7 +46,7 @@ RopeParameters read_parameters(const Json& parameters, std::int64_t max_position
   const std::vector<std::string> known = keys_of(rope.type);
   for (const auto& [key, value] : parameters.items()) {
     if (std::find(known.begin(), known.end(), key) == known.end())
-      throw UserError("expected none but the keys of type {}, got {}; what is it for?", rope.type, key);
+      throw UserError("expected none but the keys of type {}, got {}; try taking it out", rope.type, key);
   }
   expect_only(parameters, "partial_rotary_factor", 1.0);
   if (!value_or_null(parameters, "rope_theta").is_null())
@@ -77,6 +77,9 @@ RopeParameters rope_parameters_of(const Json& config, std::int64_t max_positions
   const bool outside = !value_or_null(config, "rope_theta").is_null();
   RopeParameters rope;
   if (!parameters.is_null()) rope = naming(name, [&] { return read_parameters(parameters, max_positions); });
+  // Beside the dictionary, this one wins over the one inside: so it does in transformers.
+  if (rope.type == "llama3" && !value_or_null(config, "original_max_position_embeddings").is_null())
+    rope.original_positions = positive_of(config, "original_max_position_embeddings", 1 << 30);
   if (!outside) return rope;
   const double theta = positive_of(config, "rope_theta", kMaxTheta);
   if (inside && theta != rope.theta)

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "routeopd/base/atomic_file.h"
+#include "routeopd/base/interrupt.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/mapped_file.h"
 
@@ -159,7 +160,8 @@ SafetensorsIndex read_safetensors(std::span<const std::byte> file) {
     throw UserError("expected a header of at most {} bytes, got {}; is it a safetensors file, and whole?",
                     most, length);
   const std::string_view header(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
-  if (!header.starts_with('{')) throw UserError("expected a header that starts with {{, got something else");
+  if (!header.starts_with('{'))
+    throw UserError("expected a header that starts with {}, got something else", '{');
   const std::span<const std::byte> data = file.subspan(kLengthBytes + length);
   const Json entries = parse_json_object(header, "header");
   SafetensorsIndex index;
@@ -226,8 +228,10 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Tens
   AtomicFile file(path);
   file.write({reinterpret_cast<const char*>(&length), kLengthBytes});
   file.write(header);
-  for (const TensorView& tensor : tensors)
+  for (const TensorView& tensor : tensors) {
+    check_interrupt();
     file.write({reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()});
+  }
   file.commit();
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/formats/weight_files.h"
 
+#include <algorithm>
 #include <system_error>
 
 #include "routeopd/base/atomic_file.h"
@@ -22,7 +23,8 @@ bool is_there(const fs::path& path) {
 
 // A name from outside: it must stay in the directory.
 void check_shard_name(const std::string& name) {
-  if (name.empty() || fs::path(name).filename() != name || !name.ends_with(".safetensors"))
+  const bool control = std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20; });
+  if (name.empty() || control || fs::path(name).filename() != name || !name.ends_with(".safetensors"))
     throw UserError("expected the name of a .safetensors file in the same directory, got {}", name);
 }
 

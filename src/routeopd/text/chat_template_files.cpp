@@ -198,6 +198,11 @@ std::string render_chat(const ChatTemplates& templates, const OrderedJson& line,
   if (messages == line.end() || !messages->is_array())
     throw UserError("messages: expected a list of {{\"role\", \"content\"}}, got {}",
                     messages == line.end() ? "none" : messages->type_name());
+  for (const char* option :
+       {"add_generation_prompt", "continue_final_message", "enable_thinking", "documents"}) {
+    if (line.contains(option))
+      throw UserError("{}: expected it inside \"template\": {{…}}, got it beside the messages", option);
+  }
   if (const auto tools = line.find("tools"); tools != line.end()) defaults["tools"] = *tools;
   if (const auto options = line.find("template"); options != line.end() && !options->is_null()) {
     if (!options->is_object())

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "routeopd/base/fields.h"
+#include "routeopd/formats/json_file.h"
 #include "routeopd/formats/model_config.h"
 #include "routeopd/text/chat_suite.h"
 #include "routeopd/text/chat_template_files.h"
@@ -18,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::int64_t kMaxTokenizer = 256 << 20;
 constexpr std::size_t kShown = 60;  // bytes of a text that are shown
 
 // All that is compared of one directory.
@@ -100,6 +102,41 @@ CompatibilityCheck check_added_tokens(const Side& student, const Side& teacher) 
                                 quoted(ours[i].content), ours[i].id, flags_of(ours[i]), flags_of(theirs[i])));
   }
   return {"added_tokens", true, fmt::format("{} tokens with the same ids and flags", ours.size())};
+}
+
+// Merges as pairs, in either of the file's two forms.
+std::string merge_shown(const Json& merge) {
+  return merge.is_array() && merge.size() == 2 ? shown(merge[0]) + " " + shown(merge[1]) : shown(merge);
+}
+
+// All that makes ids of text beside the vocabulary: a suite of chats meets few of the merges.
+CompatibilityCheck check_pipeline(const fs::path& student, const fs::path& teacher) {
+  const Json ours = formats::read_json_object(student / "tokenizer.json", kMaxTokenizer);
+  const Json theirs = formats::read_json_object(teacher / "tokenizer.json", kMaxTokenizer);
+  const auto apart = [](const std::string& what, const Json& left, const Json& right) {
+    return failed("pipeline", fmt::format("{} is {} for the student and {} for the teacher", what,
+                                          quoted(left.dump()), quoted(right.dump())));
+  };
+  for (const char* part : {"normalizer", "pre_tokenizer", "post_processor", "decoder"}) {
+    const Json &left = formats::value_or_null(ours, part), &right = formats::value_or_null(theirs, part);
+    if (left != right) return apart(part, left, right);
+  }
+  for (const char* flag : {"type", "unk_token", "byte_fallback", "fuse_unk", "ignore_merges"}) {
+    const Json &left = formats::value_or_null(ours["model"], flag),
+               &right = formats::value_or_null(theirs["model"], flag);
+    const bool both_off = (left.is_null() || left == false) && (right.is_null() || right == false);
+    if (left != right && !both_off) return apart(flag, left, right);
+  }
+  const Json &left = formats::value_or_null(ours["model"], "merges"),
+             &right = formats::value_or_null(theirs["model"], "merges");
+  for (std::size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
+    const std::string one = i < left.size() ? merge_shown(left[i]) : "none";
+    const std::string other = i < right.size() ? merge_shown(right[i]) : "none";
+    if (one != other)
+      return failed("pipeline", fmt::format("merge {} is {} for the student and {} for the teacher", i,
+                                            quoted(one), quoted(other)));
+  }
+  return {"pipeline", true, fmt::format("the same steps and {} merges", left.size())};
 }
 
 CompatibilityCheck check_special_ids(const Side& student, const Side& teacher) {
@@ -254,9 +291,9 @@ std::string Compatibility::first_difference() const {
 
 Compatibility check_compatibility(const fs::path& student, const fs::path& teacher) {
   const Side ours(student), theirs(teacher);
-  return {{check_vocabulary(ours, theirs), check_added_tokens(ours, theirs), check_special_ids(ours, theirs),
-           check_eos_ids(ours, theirs), check_template(ours, theirs), check_chats(ours, theirs),
-           check_widths(ours, theirs)}};
+  return {{check_vocabulary(ours, theirs), check_added_tokens(ours, theirs), check_pipeline(student, teacher),
+           check_special_ids(ours, theirs), check_eos_ids(ours, theirs), check_template(ours, theirs),
+           check_chats(ours, theirs), check_widths(ours, theirs)}};
 }
 
 }  // namespace routeopd::text

@@ -11,7 +11,8 @@
 namespace routeopd::text {
 
 struct CompatibilityCheck {
-  std::string name;  // vocabulary | added_tokens | special_ids | eos_ids | template | chats | widths
+  std::string
+      name;  // vocabulary | added_tokens | pipeline | special_ids | eos_ids | template | chats | widths
   bool passed = false;
   std::string detail;  // what was found equal, or the first difference
 };

@@ -30,6 +30,11 @@ std::vector<std::int32_t> ids_of(const Json& value) {
 
 Prompt prompt_of(const Json& line, const std::string& raw_line, std::uint32_t number,
                  const PromptTemplate& words, const Tokenizer* tokenizer) {
+  std::string kinds;
+  for (const char* kind : {"problem", "messages", "prompt", "prompt_ids"}) {
+    if (line.contains(kind)) kinds += (kinds.empty() ? "" : " and ") + std::string(kind);
+  }
+  if (kinds.find(" and ") != std::string::npos) throw UserError("expected one kind of prompt, got {}", kinds);
   Prompt prompt;
   std::string id = line.contains("id") ? shown(line["id"]) : std::to_string(number);
   if (line.contains("prompt_ids")) {
@@ -60,7 +65,12 @@ Prompt prompt_of(const Json& line, const std::string& raw_line, std::uint32_t nu
 
 PromptTemplate::PromptTemplate(std::string words, const std::filesystem::path& directory)
     : words_(words == "raw" ? std::string(kSlot) : std::move(words)) {
-  if (!directory.empty()) chat_ = read_chat_templates(directory);
+  try {
+    if (!directory.empty()) chat_ = read_chat_templates(directory);
+  } catch (const UserError& error) {
+    if (words_ == "chat") throw;
+    unreadable_ = error.what();  // told when a chat comes
+  }
   if (words_ == "chat") {
     if (!chat_)
       throw UserError("template: {} has no chat template; expected raw, or a text with {}",
@@ -71,6 +81,7 @@ PromptTemplate::PromptTemplate(std::string words, const std::filesystem::path& d
 }
 
 PromptTemplate::Words PromptTemplate::apply_chat(const OrderedJson& line) const {
+  if (!unreadable_.empty()) throw UserError("{}", unreadable_);
   if (!chat_)
     throw UserError(
         "messages: the model's directory has no chat template; give problem, prompt or prompt_ids");

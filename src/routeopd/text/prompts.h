@@ -38,6 +38,7 @@ class PromptTemplate {
  private:
   std::string words_;
   std::optional<ChatTemplates> chat_;
+  std::string unreadable_;  // why the template could not be read; empty where it could
 };
 
 // Reads a file of prompts. `problem` goes through the template, `messages` through the chat template, `prompt` is taken as

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "routeopd/formats/json_file.h"
+#include "routeopd/text/declared_tokens.h"
 #include "routeopd/text/tokenizer/byte_level.h"
 #include "routeopd/text/tokenizer/tokenizer_parts.h"
 #include "routeopd/text/utf8.h"
@@ -170,6 +171,7 @@ Tokenizer::Tokenizer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 Tokenizer::Tokenizer(const std::filesystem::path& directory)
     : Tokenizer(from_json(read_text(directory / "tokenizer.json"), (directory / "tokenizer.json").string())) {
+  check_declared_tokens(directory, *this);
 }
 
 Tokenizer::~Tokenizer() = default;

@@ -22,7 +22,7 @@ namespace routeopd::text {
 class Tokenizer {
  public:
   // Reads DIR/tokenizer.json. Throws UserError with the file and the component that is wrong or not
-  // supported.
+  // supported, and where the directory declares tokens that the file has not (declared_tokens.h).
   explicit Tokenizer(const std::filesystem::path& directory);
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;

@@ -150,6 +150,7 @@ void TokenCutter::cut(std::string_view text, std::vector<Piece>& pieces) const {
     if (token->single_word && !stands_alone(text, begin, end)) continue;
     if (token->lstrip) {
       while (begin > plain && is_space(before(text, begin))) begin = before(text, begin);
+      begin = std::max(begin, plain);  // where the white space of the token before ends
     }
     if (token->rstrip) {
       if (end >= space_end) {
@@ -159,7 +160,7 @@ void TokenCutter::cut(std::string_view text, std::vector<Piece>& pieces) const {
       end = space_end;
     }
     if (begin > plain) pieces.push_back({text.substr(plain, begin - plain), -1});
-    pieces.push_back({text.substr(begin, end - begin), token->id});
+    if (begin < end) pieces.push_back({text.substr(begin, end - begin), token->id});
     plain = end;
   }
   if (plain < text.size()) pieces.push_back({text.substr(plain), -1});

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxSteps = 16;
 constexpr double kMaxStrip = 1024;
+constexpr std::size_t kMaxGrowth = 64;  // of all Replace steps together
 
 std::size_t count_of(const Json& component, const char* key) {
   return formats::naming(key, [&] {
@@ -64,7 +65,13 @@ void Decoder::read(const Json& component) {
       steps_.emplace_back(Strip{one_character(component, "content"), count_of(component, "start"),
                                 count_of(component, "stop")});
     } else if (type == "Replace") {
-      steps_.emplace_back(Replace{pattern_of(component), short_string(component, "content")});
+      Replace replace{pattern_of(component), short_string(component, "content")};
+      growth_ *=
+          std::max<std::size_t>(1, replace.content.size() / std::max<std::size_t>(1, replace.pattern.size()));
+      if (growth_ > kMaxGrowth)
+        throw UserError("expected replacements that make a text at most {} times as long, got {}", kMaxGrowth,
+                        growth_);
+      steps_.emplace_back(std::move(replace));
     } else if (type == "Metaspace") {
       steps_.emplace_back(Metaspace{one_character(component, "replacement"), drops_first(component)});
     } else {

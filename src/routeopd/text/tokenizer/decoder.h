@@ -70,6 +70,7 @@ class Decoder {
   void read(const Json& component);
 
   std::vector<Step> steps_;
+  std::size_t growth_ = 1;  // of a text that every Replace step finds its pattern in, at most
 };
 
 }  // namespace routeopd::text

@@ -4,6 +4,8 @@
 
 #include <oniguruma.h>
 
+#include <time.h>
+
 #include <algorithm>
 #include <array>
 #include <mutex>
@@ -12,6 +14,7 @@
 #include <utility>
 
 #include "routeopd/base/error.h"
+#include "routeopd/base/interrupt.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/text/tokenizer/char_classes.h"
 #include "routeopd/text/tokenizer/unicode_tables.h"
@@ -24,6 +27,19 @@ constexpr std::size_t kMaxPattern = 1U << 16U;
 // A match in a run of n spaces or letters takes some n steps back and n places on the stack (40 bytes each).
 constexpr unsigned long kMaxRetries = 10'000'000;
 constexpr unsigned kMaxStack = 1U << 24U;
+
+// Each match is bounded by itself; all matches of a text together by the time they take, since Oniguruma does not tell its
+// steps. Patterns of real tokenizers take 3 microseconds a byte.
+constexpr double kMaxSeconds = 5;
+constexpr double kMaxSecondsPerByte = 30e-6;
+constexpr std::size_t kSearchesBetweenLooks = 256;
+
+// Of the processor, on this thread: a busy machine does not make a pattern slow.
+double thread_seconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
 
 const OnigUChar* start_of(std::string_view text) {
   return reinterpret_cast<const OnigUChar*>(text.data());
@@ -221,9 +237,19 @@ void SplitPattern::cut_plain(std::string_view text, std::vector<Cut>& cuts) cons
 
 void SplitPattern::cut_regex(std::string_view text, std::vector<Cut>& cuts) const {
   Search search(text.size());
+  const double most_seconds = kMaxSeconds + kMaxSecondsPerByte * static_cast<double>(text.size());
+  const double start = thread_seconds();
+  std::size_t searches = 0;
   std::size_t covered = 0;
   std::optional<std::size_t> last_end;
   for (std::size_t from = 0; from <= text.size() && search.find(regex_.get(), text, from);) {
+    if (++searches % kSearchesBetweenLooks == 0) {
+      check_interrupt();
+      if (thread_seconds() - start > most_seconds)
+        throw UserError(
+            "split pattern: expected a search of at most {:.0f} s of processor time for {} bytes, got more",
+            most_seconds, text.size());
+    }
     const auto [begin, end] = std::pair(search.begin(), search.end());
     if (begin == end &&
         last_end == end) {  // an empty match right behind the last one: search one character on
