@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "command.h"
+#include "routeopd/base/interrupt.h"
 #include "routeopd/model/model.h"
 
 namespace routeopd::app {
@@ -23,6 +24,7 @@ void run_convert(const ConvertArguments& arguments) {
       Json(arguments.dtype), {{"float32", at::kFloat}, {"bfloat16", at::kBFloat16}, {"float16", at::kHalf}});
   options.shard_bytes = static_cast<std::int64_t>(arguments.shard_gb * 1e9);
   const model::Model model = model::load_model(arguments.model);
+  check_interrupt();
   model::save_model(model, arguments.out, arguments.model, options);
   const model::StoredWeights stored = model::describe_weights(arguments.out);
   if (arguments.output.json) {

@@ -195,7 +195,7 @@ class Generate(Case):
     def test_bad_prompts_name_their_line(self):
         for line, sentence in (('{"problem":3}', "expected text"), ('{"id":"a"}', "expected problem, messages, prompt or prompt_ids"),
                                ('{"prompt_ids":[99999]}', "outside the vocabulary"), ('{"prompt":""}', "no tokens"),
-                               ('{"messages":[]}', "chat templates are not supported yet"), ("[]", "object"),
+                               ('{"messages":[]}', "the model's directory has no chat template"), ("[]", "object"),
                                ('{"id":' + "[" * 100000 + "]" * 100000 + "}", "nested levels")):
             answer = run("generate", "--model", LAB / "teacher", "--quiet", stdin=line + "\n")
             self.assertEqual(answer.returncode, 1, line)

@@ -11,7 +11,6 @@
 #include <tuple>
 
 #include "routeopd/base/atomic_file.h"
-#include "routeopd/base/interrupt.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/mapped_file.h"
 
@@ -228,10 +227,8 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Tens
   AtomicFile file(path);
   file.write({reinterpret_cast<const char*>(&length), kLengthBytes});
   file.write(header);
-  for (const TensorView& tensor : tensors) {
-    check_interrupt();
+  for (const TensorView& tensor : tensors)
     file.write({reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()});
-  }
   file.commit();
 }
 
