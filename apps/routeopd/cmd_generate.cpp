@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "command.h"
+#include "line_output.h"
 #include "progress.h"
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/text/prompts.h"
 
@@ -67,8 +67,7 @@ void run_generate(const GenerateArguments& arguments) {
       .decoding = {arguments.temperature, arguments.top_p, arguments.top_k},
       .max_new_tokens = engine::longest_response(model, prompts, arguments.max_new, 256),
       .seed = arguments.seed};
-  std::optional<AtomicFile> file;
-  if (arguments.out != "-") file.emplace(arguments.out);
+  LineOutput output(arguments.out);
   Rollout rollout;
   {
     Progress progress("generate", std::ssize(prompts) * arguments.n, arguments.output.quiet);
@@ -78,16 +77,13 @@ void run_generate(const GenerateArguments& arguments) {
   for (const Response& response : rollout.responses_B) {
     const Prompt& prompt = prompts[static_cast<std::size_t>(response.prompt)];
     const Json line = line_of(rollout, response, prompt, words);
-    if (file) {
-      file->write(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
-    } else if (arguments.show && words != nullptr) {
+    if (!output.to_file() && arguments.show && words != nullptr) {
       std::cout << prompt.text << line["text"].get<std::string>() << "\n\n";
     } else {
-      std::cout << line.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+      output.write(line);
     }
   }
-  if (file) file->commit();
-  if (!std::cout.flush()) throw UserError("standard output: cannot be written");
+  output.commit();
 }
 
 }  // namespace

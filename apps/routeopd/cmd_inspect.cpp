@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "command.h"
+#include "routeopd/base/grouped.h"
 #include "routeopd/base/sha256.h"
 #include "routeopd/model/model.h"
 #include "routeopd/report/text_table.h"
@@ -76,17 +77,6 @@ Json template_facts(const text::ChatTemplates& templates) {
     facts[name] = {{"bytes", source.size()}, {"sha256", sha256(source)}};
   }
   return facts;
-}
-
-// 134515008 as 134,515,008.
-std::string grouped(std::int64_t number) {
-  const std::string digits = std::to_string(number);
-  std::string text;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
 }
 
 void print_facts(const Json& facts) {

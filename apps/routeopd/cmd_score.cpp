@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "command.h"
+#include "line_output.h"
 #include "progress.h"
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/engine/score_sequences.h"
@@ -27,18 +27,10 @@ struct ScoreArguments {
   OutputFlags output;
 };
 
-std::vector<std::int32_t> ids_of(const Json& value, std::int32_t real_ids) {
-  if (!value.is_array()) throw UserError("expected a list of ids, got {}", shown(value));
-  std::vector<std::int32_t> ids;
-  for (const Json& id : value)
-    ids.push_back(static_cast<std::int32_t>(number_in(id, {0, static_cast<double>(real_ids - 1)}, true)));
-  return ids;
-}
-
 engine::GivenSequence sequence_of(const Json& line, const engine::LocalEngine& engine) {
   engine::GivenSequence sequence;
-  sequence.ids_L =
-      formats::naming("ids", [&] { return ids_of(formats::value_or_null(line, "ids"), engine.real_ids()); });
+  sequence.ids_L = formats::naming(
+      "ids", [&] { return formats::ids_in(formats::value_or_null(line, "ids"), engine.real_ids() - 1); });
   const auto length = std::ssize(sequence.ids_L);
   if (length == 0) throw UserError("ids: expected at least one, got none");
   if (length > engine.model().config.max_position_embeddings)
@@ -50,8 +42,8 @@ engine::GivenSequence sequence_of(const Json& line, const engine::LocalEngine& e
     throw UserError("gather: expected {} lists, one a token, got {}", length,
                     gather.is_array() ? std::to_string(gather.size()) : shown(gather));
   for (std::size_t t = 1; t < gather.size(); ++t)  // nothing predicts the first token
-    sequence.gather_R.push_back(
-        formats::naming(fmt::format("gather[{}]", t), [&] { return ids_of(gather[t], engine.real_ids()); }));
+    sequence.gather_R.push_back(formats::naming(
+        fmt::format("gather[{}]", t), [&] { return formats::ids_in(gather[t], engine.real_ids() - 1); }));
   return sequence;
 }
 
@@ -80,8 +72,7 @@ void run_score(const ScoreArguments& arguments) {
     real_ids = text::Tokenizer(arguments.model).real_ids();
   engine::LocalEngine engine(model, real_ids);
   formats::JsonLines lines(arguments.in);
-  std::optional<AtomicFile> file;
-  if (arguments.out != "-") file.emplace(arguments.out);
+  LineOutput output(arguments.out);
 
   std::vector<engine::GivenSequence> portion;
   std::vector<bool> gathered;
@@ -91,12 +82,7 @@ void run_score(const ScoreArguments& arguments) {
     const std::vector<engine::SequenceScores> scores = engine::score_sequences(engine, portion, arguments.k);
     for (std::size_t i = 0; i < scores.size(); ++i) {
       for (const float value : scores[i].logprob_R) logprob += static_cast<double>(value);
-      const std::string line = line_of(scores[i], gathered[i]).dump() + "\n";
-      if (file) {
-        file->write(line);
-      } else {
-        std::cout << line;
-      }
+      output.write(line_of(scores[i], gathered[i]));
     }
     sequences += std::ssize(portion);
     all_tokens += tokens - std::ssize(portion);
@@ -118,9 +104,8 @@ void run_score(const ScoreArguments& arguments) {
     }
     if (!portion.empty()) flush();
   }
-  if (file) file->commit();
-  if (!std::cout.flush()) throw UserError("standard output: cannot be written");
-  if (!file || arguments.output.quiet) return;
+  output.commit();
+  if (!output.to_file() || arguments.output.quiet) return;
   const double mean = all_tokens > 0 ? logprob / static_cast<double>(all_tokens) : 0;
   if (arguments.output.json) {
     std::cout << Json{{"sequences", sequences}, {"tokens", all_tokens}, {"mean_logprob", mean}}.dump()

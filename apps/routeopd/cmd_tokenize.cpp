@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "command.h"
+#include "line_output.h"
 #include "progress.h"
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/json_lines.h"
@@ -29,17 +29,6 @@ std::string text_of(const Json& line, const char* key) {
   return text.get<std::string>();
 }
 
-std::vector<std::int32_t> ids_of(const Json& line) {
-  const Json& list = formats::value_or_null(line, "ids");
-  if (!list.is_array()) throw UserError("ids: expected a list of ids, got {}", shown(list));
-  std::vector<std::int32_t> ids;
-  for (const Json& id : list) {
-    ids.push_back(formats::naming(
-        "ids", [&] { return static_cast<std::int32_t>(number_in(id, {0, (1 << 24) - 1}, true)); }));
-  }
-  return ids;
-}
-
 // One line at a time through what the command was asked for.
 class Converter {
  public:
@@ -56,7 +45,8 @@ class Converter {
 
   Json answer(const Json& line, const std::string& raw_line) const {
     if (arguments_.decode) {
-      const std::vector<std::int32_t> ids = ids_of(line);
+      const std::vector<std::int32_t> ids = formats::naming(
+          "ids", [&] { return formats::ids_in(formats::value_or_null(line, "ids"), (1 << 24) - 1); });
       return {{"ids", ids}, {"text", tokenizer_.decode(ids, formats::flag_or(line, "skip_special", false))}};
     }
     std::string text;
@@ -81,8 +71,7 @@ void run_tokenize(const TokenizeArguments& arguments) {
   refuse_same_file(arguments.in, arguments.out);
   const Converter converter(arguments);
   formats::JsonLines lines(arguments.in);
-  std::optional<AtomicFile> file;
-  if (arguments.out != "-") file.emplace(arguments.out);
+  LineOutput output(arguments.out);
   std::int64_t done = 0, tokens = 0, failed = 0;
   std::string first_failure;
   {
@@ -101,20 +90,14 @@ void run_tokenize(const TokenizeArguments& arguments) {
         if (failed++ == 0) first_failure = error.what();
       }
       ++done;
-      const std::string text = answer.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-      if (file) {
-        file->write(text);
-      } else {
-        std::cout << text;
-      }
+      output.write(answer);
       progress.update(lines.bytes_read(), "bytes");
     }
   }
-  if (file) file->commit();
-  if (!std::cout.flush()) throw UserError("standard output: cannot be written");
-  if (file && arguments.output.json) {
+  output.commit();
+  if (output.to_file() && arguments.output.json) {
     std::cout << Json{{"lines", done}, {"tokens", tokens}, {"failed", failed}}.dump() << std::endl;
-  } else if (file && !arguments.output.quiet) {
+  } else if (output.to_file() && !arguments.output.quiet) {
     fmt::print("{} lines, {} tokens; written to {}\n", done, tokens, arguments.out);
     std::fflush(stdout);
   }

@@ -66,7 +66,7 @@ Json parse_json_object(std::string_view text, std::string_view where) {
   return value;
 }
 
-Json read_json_object(const std::filesystem::path& path, std::int64_t max_bytes) {
+std::string read_text_file(const std::filesystem::path& path, std::int64_t max_bytes) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error))
     throw UserError("{}: cannot be read; is the path right?", path.string());
@@ -74,11 +74,23 @@ Json read_json_object(const std::filesystem::path& path, std::int64_t max_bytes)
   const auto size = std::filesystem::file_size(path, error);
   if (!file || error) throw UserError("{}: cannot be read; is the path right?", path.string());
   if (size > static_cast<std::uintmax_t>(max_bytes))
-    throw UserError("{}: expected at most {} bytes of JSON, got {}", path.string(), max_bytes, size);
+    throw UserError("{}: expected at most {} bytes, got {}", path.string(), max_bytes, size);
   std::string text(size, '\0');
   if (!file.read(text.data(), static_cast<std::streamsize>(size)))
     throw UserError("{}: reading failed", path.string());
-  return parse_json_object(text, path.string());
+  return text;
+}
+
+Json read_json_object(const std::filesystem::path& path, std::int64_t max_bytes) {
+  return parse_json_object(read_text_file(path, max_bytes), path.string());
+}
+
+std::vector<std::int32_t> ids_in(const Json& value, std::int32_t highest) {
+  if (!value.is_array()) throw UserError("expected a list of ids, got {}", shown(value));
+  std::vector<std::int32_t> ids;
+  for (const Json& id : value)
+    ids.push_back(static_cast<std::int32_t>(number_in(id, {0, static_cast<double>(highest)}, true)));
+  return ids;
 }
 
 const Json& value_or_null(const Json& object, const char* key) {

@@ -6,11 +6,16 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "routeopd/base/fields.h"
 
 namespace routeopd::formats {
+
+// The bytes of a regular file of at most `max_bytes`. Throws UserError that names it.
+std::string read_text_file(const std::filesystem::path& path, std::int64_t max_bytes);
 
 // Throws UserError that begins with `where` unless `text` is one JSON object.
 Json parse_json_object(std::string_view text, std::string_view where);
@@ -27,6 +32,9 @@ void expect_none(const Json& object, const char* key);
 
 // The value as true or false; `otherwise` where it is null or missing.
 bool flag_or(const Json& object, const char* key, bool otherwise);
+
+// A list of ids from 0 to `highest`. Throws UserError("expected …, got …").
+std::vector<std::int32_t> ids_in(const Json& value, std::int32_t highest);
 
 // Runs `work`; its UserErrors begin with `what`.
 template <class Work>

@@ -124,12 +124,6 @@ std::string dtype_of(const Json& file) {
 
 }  // namespace
 
-std::vector<std::string> known_model_types() {
-  std::vector<std::string> names;
-  for (const Family& family : families()) names.emplace_back(family.model_type);
-  return names;
-}
-
 ModelConfig model_config_of(const Json& file) {
   const Family& family = family_of(value_or_null(file, "model_type"));
   ModelConfig config;

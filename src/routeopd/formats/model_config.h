@@ -36,9 +36,6 @@ struct ModelConfig {
   bool qk_norm() const { return model_type == "qwen3"; }  // queries and keys are normalised head by head
 };
 
-// The model types that are understood.
-std::vector<std::string> known_model_types();
-
 // The configuration of a config.json. Throws UserError with the key that is wrong or not supported.
 ModelConfig model_config_of(const Json& file);
 

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <iterator>
 
 #include "routeopd/base/error.h"
 #include "routeopd/formats/json_file.h"
@@ -17,18 +15,7 @@ namespace fs = std::filesystem;
 using Sources = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::int64_t kMaxConfig = 64LL << 20U;  // added_tokens_decoder may list every token
-constexpr std::uintmax_t kMaxTemplate = 4U << 20U;
-
-std::string text_in(const fs::path& path) {
-  std::error_code error;
-  const std::uintmax_t size = fs::file_size(path, error);
-  if (error || size > kMaxTemplate)
-    throw UserError("{}: expected a template of at most {} bytes", path.string(), kMaxTemplate);
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) throw UserError("{}: reading failed", path.string());
-  return text;
-}
+constexpr std::int64_t kMaxTemplate = 4LL << 20U;
 
 Json json_in(const fs::path& path) {
   return fs::is_regular_file(path) ? formats::read_json_object(path, kMaxConfig) : Json::object();
@@ -37,7 +24,8 @@ Json json_in(const fs::path& path) {
 Sources template_files(const fs::path& directory) {
   Sources sources;
   const fs::path single = directory / "chat_template.jinja";
-  if (fs::is_regular_file(single)) sources.emplace_back("default", text_in(single));
+  if (fs::is_regular_file(single))
+    sources.emplace_back("default", formats::read_text_file(single, kMaxTemplate));
   const fs::path folder = directory / "additional_chat_templates";
   if (!fs::is_directory(folder)) return sources;
   std::vector<fs::path> paths;
@@ -48,7 +36,7 @@ Sources template_files(const fs::path& directory) {
   for (const fs::path& path : paths) {
     const std::string name = path.stem().string();
     std::erase_if(sources, [&](const auto& each) { return each.first == name; });
-    sources.emplace_back(name, text_in(path));
+    sources.emplace_back(name, formats::read_text_file(path, kMaxTemplate));
   }
   return sources;
 }

@@ -13,13 +13,13 @@
 #include "routeopd/text/chat_suite.h"
 #include "routeopd/text/chat_template_files.h"
 #include "routeopd/text/tokenizer.h"
+#include "routeopd/text/tokenizer/tokenizer_file.h"
 
 namespace routeopd::text {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMaxTokenizer = 256 << 20;
 constexpr std::size_t kShown = 60;  // bytes of a text that are shown
 
 // All that is compared of one directory.
@@ -104,39 +104,40 @@ CompatibilityCheck check_added_tokens(const Side& student, const Side& teacher) 
   return {"added_tokens", true, fmt::format("{} tokens with the same ids and flags", ours.size())};
 }
 
-// Merges as pairs, in either of the file's two forms.
-std::string merge_shown(const Json& merge) {
-  return merge.is_array() && merge.size() == 2 ? shown(merge[0]) + " " + shown(merge[1]) : shown(merge);
+TokenizerFile tokenizer_file_in(const fs::path& directory) {
+  const fs::path path = directory / "tokenizer.json";
+  return read_tokenizer_file(formats::read_text_file(path, kMaxTokenizerFile), path.string());
+}
+
+std::string merge_shown(const TokenizerFile& file, std::size_t i) {
+  if (!file.merges || i >= file.merges->size()) return "none";
+  return fmt::format("{} {}", file.merges->side(2 * i), file.merges->side(2 * i + 1));
 }
 
 // All that makes ids of text beside the vocabulary: a suite of chats meets few of the merges.
 CompatibilityCheck check_pipeline(const fs::path& student, const fs::path& teacher) {
-  const Json ours = formats::read_json_object(student / "tokenizer.json", kMaxTokenizer);
-  const Json theirs = formats::read_json_object(teacher / "tokenizer.json", kMaxTokenizer);
-  const auto apart = [](const std::string& what, const Json& left, const Json& right) {
+  const TokenizerFile ours = tokenizer_file_in(student), theirs = tokenizer_file_in(teacher);
+  const auto apart = [](const std::string& what, const std::string& left, const std::string& right) {
     return failed("pipeline", fmt::format("{} is {} for the student and {} for the teacher", what,
-                                          quoted(left.dump()), quoted(right.dump())));
+                                          quoted(left), quoted(right)));
   };
   for (const char* part : {"normalizer", "pre_tokenizer", "post_processor", "decoder"}) {
-    const Json &left = formats::value_or_null(ours, part), &right = formats::value_or_null(theirs, part);
-    if (left != right) return apart(part, left, right);
+    const Json &left = formats::value_or_null(ours.rest, part),
+               &right = formats::value_or_null(theirs.rest, part);
+    if (left != right) return apart(part, left.dump(), right.dump());
   }
   for (const char* flag : {"type", "unk_token", "byte_fallback", "fuse_unk", "ignore_merges"}) {
-    const Json &left = formats::value_or_null(ours["model"], flag),
-               &right = formats::value_or_null(theirs["model"], flag);
+    const Json& left = formats::value_or_null(formats::value_or_null(ours.rest, "model"), flag);
+    const Json& right = formats::value_or_null(formats::value_or_null(theirs.rest, "model"), flag);
     const bool both_off = (left.is_null() || left == false) && (right.is_null() || right == false);
-    if (left != right && !both_off) return apart(flag, left, right);
+    if (left != right && !both_off) return apart(flag, left.dump(), right.dump());
   }
-  const Json &left = formats::value_or_null(ours["model"], "merges"),
-             &right = formats::value_or_null(theirs["model"], "merges");
-  for (std::size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
-    const std::string one = i < left.size() ? merge_shown(left[i]) : "none";
-    const std::string other = i < right.size() ? merge_shown(right[i]) : "none";
-    if (one != other)
-      return failed("pipeline", fmt::format("merge {} is {} for the student and {} for the teacher", i,
-                                            quoted(one), quoted(other)));
+  const auto count = [](const TokenizerFile& file) { return file.merges ? file.merges->size() : 0; };
+  for (std::size_t i = 0; i < std::max(count(ours), count(theirs)); ++i) {
+    if (merge_shown(ours, i) != merge_shown(theirs, i))
+      return apart(fmt::format("merge {}", i), merge_shown(ours, i), merge_shown(theirs, i));
   }
-  return {"pipeline", true, fmt::format("the same steps and {} merges", left.size())};
+  return {"pipeline", true, fmt::format("the same steps and {} merges", count(ours))};
 }
 
 CompatibilityCheck check_special_ids(const Side& student, const Side& teacher) {

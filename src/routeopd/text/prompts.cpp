@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "routeopd/formats/json_file.h"
 #include "routeopd/formats/json_lines.h"
 
 namespace routeopd::text {
@@ -16,16 +17,6 @@ constexpr std::string_view kSlot = "{problem}";
 std::string text_of(const Json& line, const char* name) {
   if (!line[name].is_string()) throw UserError("{}: expected text, got {}", name, shown(line[name]));
   return line[name].get<std::string>();
-}
-
-std::vector<std::int32_t> ids_of(const Json& value) {
-  if (!value.is_array()) throw UserError("prompt_ids: expected a list of ids, got {}", shown(value));
-  std::vector<std::int32_t> ids;
-  for (const Json& id : value) {
-    const Range range{.low = 0, .high = std::numeric_limits<std::int32_t>::max()};
-    ids.push_back(static_cast<std::int32_t>(number_in(id, range, true)));
-  }
-  return ids;
 }
 
 Prompt prompt_of(const Json& line, const std::string& raw_line, std::uint32_t number,
@@ -40,7 +31,9 @@ Prompt prompt_of(const Json& line, const std::string& raw_line, std::uint32_t nu
   if (line.contains("prompt_ids")) {
     prompt.id = std::move(id);
     prompt.number = number;
-    prompt.ids = ids_of(line["prompt_ids"]);
+    prompt.ids = formats::naming("prompt_ids", [&] {
+      return formats::ids_in(line["prompt_ids"], std::numeric_limits<std::int32_t>::max());
+    });
   } else {
     PromptTemplate::Words asked;
     if (line.contains("problem")) {

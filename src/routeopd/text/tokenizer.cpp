@@ -3,13 +3,13 @@
 #include "routeopd/text/tokenizer.h"
 
 #include <algorithm>
-#include <fstream>
 #include <numeric>
 #include <optional>
 #include <system_error>
 #include <unordered_set>
 #include <utility>
 
+#include "routeopd/base/grouped.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/text/declared_tokens.h"
 #include "routeopd/text/tokenizer/byte_level.h"
@@ -19,7 +19,6 @@
 namespace routeopd::text {
 namespace {
 
-constexpr std::uintmax_t kMaxFile = 256 << 20;
 constexpr std::size_t kMaxKept = 16U << 20U;  // bytes of each table that a thread keeps from text to text
 constexpr std::size_t kMaxText = 1U << 30U;   // places in a text fit 32 bits
 
@@ -33,21 +32,6 @@ std::int32_t one_past_largest(const Vocabulary& vocabulary, const std::vector<Ad
   std::int32_t largest = vocabulary.largest_id();
   for (const AddedToken& token : added) largest = std::max(largest, token.id);
   return largest + 1;
-}
-
-std::string read_text(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error))
-    throw UserError("{}: cannot be read; is the path right?", path.string());
-  std::ifstream file(path, std::ios::binary);
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (!file || error) throw UserError("{}: cannot be read; is the path right?", path.string());
-  if (size > kMaxFile)
-    throw UserError("{}: expected at most {} bytes of JSON, got {}", path.string(), kMaxFile, size);
-  std::string text(size, '\0');
-  if (!file.read(text.data(), static_cast<std::streamsize>(size)))
-    throw UserError("{}: reading failed", path.string());
-  return text;
 }
 
 // What encoding needs, kept by each thread from text to text: fresh memory for a long one costs more than the work.
@@ -65,14 +49,6 @@ struct Workspace {
     if (parts.capacity() > kMaxKept / sizeof(parts[0])) parts = {};
   }
 };
-
-// 151643 as 151,643.
-std::string with_commas(std::size_t number) {
-  std::string digits = std::to_string(number);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<std::size_t>(at), 1, ',');
-  return digits;
-}
 
 }  // namespace
 
@@ -170,7 +146,8 @@ void Tokenizer::Parts::append_bytes(std::int32_t id, std::string& bytes) const {
 Tokenizer::Tokenizer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 Tokenizer::Tokenizer(const std::filesystem::path& directory)
-    : Tokenizer(from_json(read_text(directory / "tokenizer.json"), (directory / "tokenizer.json").string())) {
+    : Tokenizer(from_json(formats::read_text_file(directory / "tokenizer.json", kMaxTokenizerFile),
+                          (directory / "tokenizer.json").string())) {
   check_declared_tokens(directory, *this);
 }
 
@@ -263,10 +240,10 @@ const std::vector<AddedToken>& Tokenizer::added_tokens() const {
 std::string Tokenizer::description() const {
   std::string line = fmt::format(
       "{} BPE{}, {} tokens, {} merges", parts_->bpe.vocabulary().byte_level() ? "byte-level" : "character",
-      parts_->bpe.byte_fallback() ? " with byte fallback" : "", with_commas(parts_->bpe.vocabulary().size()),
-      with_commas(parts_->bpe.merge_count()));
+      parts_->bpe.byte_fallback() ? " with byte fallback" : "", grouped(parts_->bpe.vocabulary().size()),
+      grouped(parts_->bpe.merge_count()));
   if (const std::string normal = parts_->normalizer.description(); !normal.empty()) line += ", " + normal;
-  return fmt::format("{}, {} added token{}", line, with_commas(parts_->added.size()),
+  return fmt::format("{}, {} added token{}", line, grouped(parts_->added.size()),
                      parts_->added.size() == 1 ? "" : "s");
 }
 

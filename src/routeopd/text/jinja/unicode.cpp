@@ -6,6 +6,7 @@
 #include <span>
 
 #include "routeopd/text/jinja/unicode_tables.h"
+#include "routeopd/text/utf8.h"
 
 namespace routeopd::text::jinja {
 namespace {
@@ -91,24 +92,7 @@ void append_lower(std::string& out, std::string_view text, std::size_t first, st
 }  // namespace
 
 bool is_utf8(std::string_view bytes) {
-  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(bytes[at]); };
-  for (std::size_t at = 0; at < bytes.size();) {
-    if (byte(at) < 0x80) {
-      ++at;
-      continue;
-    }
-    const std::size_t length = byte(at) >= 0xF0 ? 4 : byte(at) >= 0xE0 ? 3 : 2;
-    if (byte(at) < 0xC2 || byte(at) > 0xF4 || bytes.size() - at < length) return false;
-    for (std::size_t i = 1; i < length; ++i) {
-      if (!is_continuation(bytes[at + i])) return false;
-    }
-    std::size_t behind = at;
-    const char32_t point = next_code_point(bytes, behind);
-    const bool overlong = (length == 3 && point < 0x800) || (length == 4 && point < 0x10000);
-    if (overlong || point > 0x10FFFF || (point >= 0xD800 && point < 0xE000)) return false;
-    at = behind;
-  }
-  return true;
+  return find_invalid_utf8(bytes) == std::string_view::npos;
 }
 
 std::int64_t count_code_points(std::string_view text) {

@@ -14,6 +14,8 @@
 
 namespace routeopd::text {
 
+inline constexpr std::int64_t kMaxTokenizerFile = 256 << 20;  // bytes
+
 struct TokenizerFile {
   struct Token {
     std::uint32_t end;  // of its bytes; they begin where those of the token before end
