@@ -85,7 +85,7 @@ void run_eval(const EvalArguments& arguments) {
     progress.reset();  // the line of the suite before
     progress = std::make_unique<Progress>("eval " + suite.name, std::ssize(suite.prompts) * protocol.n,
                                           arguments.output.quiet);
-    return [&](std::int64_t done, std::int64_t) { progress->update(done, "responses"); };
+    return [&](std::int64_t done, std::int64_t, const Rollout&) { progress->update(done, "responses"); };
   };
   const Json summary = eval::evaluate_into(arguments.out, engine, suites, protocol, tokenizer,
                                            model_json(arguments.model), watch)

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -10,6 +11,7 @@
 #include "line_output.h"
 #include "progress.h"
 #include "routeopd/engine/local_engine.h"
+#include "routeopd/engine/writing.h"
 #include "routeopd/text/prompts.h"
 
 namespace routeopd::app {
@@ -22,12 +24,17 @@ struct GenerateArguments {
   double temperature = 1, top_p = 1;
   std::int64_t max_new = 0;
   std::uint64_t seed = 42;
+  std::vector<std::string> stop;
+  std::uint64_t kv_memory = 0;
+  std::string weights = "exact";
+  bool ignore_eos = false;
   bool show = false;
   OutputFlags output;
 };
 
-Json line_of(const Rollout& rollout, const Response& response, const Prompt& prompt,
-             const text::Tokenizer* tokenizer) {
+Json line_of(const Rollout& rollout, const Prompt& prompt, const text::Tokenizer* tokenizer,
+             const std::vector<std::string>& stop) {
+  const Response& response = rollout.responses_B.front();
   const auto first = static_cast<std::size_t>(response.first_state),
              count = static_cast<std::size_t>(response.length);
   const std::span ids = std::span(rollout.id_N).subspan(first, count);
@@ -36,7 +43,11 @@ Json line_of(const Rollout& rollout, const Response& response, const Prompt& pro
                {"prompt_ids", prompt.ids},
                {"ids", ids},
                {"logprobs", std::span(rollout.logprob_N).subspan(first, count)}};
-  if (tokenizer != nullptr) line["text"] = tokenizer->decode(ids, /*skip_special=*/true);
+  if (tokenizer != nullptr) {
+    std::string text = tokenizer->decode(ids, /*skip_special=*/true);
+    if (response.finish == Finish::kStop) text.resize(engine::find_stop(text, stop));  // as servers cut it
+    line["text"] = std::move(text);
+  }
   line["finish"] = response.finish == Finish::kStop ? "stop" : "length";
   if (rollout.columns == 0) return line;
   Json top_ids = Json::array(), top_logprobs = Json::array();
@@ -51,6 +62,31 @@ Json line_of(const Rollout& rollout, const Response& response, const Prompt& pro
   return line;
 }
 
+const std::map<std::string, model::WeightStorage> kStorages = {{"exact", model::WeightStorage::kExact},
+                                                               {"float32", model::WeightStorage::kFloat32},
+                                                               {"bfloat16", model::WeightStorage::kBFloat16}};
+
+void print_summary(const engine::GenerationStats& stats, std::int64_t responses, std::int64_t tokens,
+                   const GenerateArguments& arguments) {
+  const std::int64_t peak = stats.peak_blocks * stats.kv.block_bytes;
+  if (arguments.output.json) {
+    std::cout << Json{{"responses", responses},
+                      {"tokens", tokens},
+                      {"tokens_read", stats.tokens_read},
+                      {"steps", stats.steps},
+                      {"evictions", stats.evictions},
+                      {"kv_limit_bytes", stats.kv.bytes()},
+                      {"kv_peak_bytes", peak}}
+                     .dump()
+              << '\n';
+  } else {
+    fmt::print(
+        "{} responses, {} tokens, at most {:.1f} of {:.1f} MB of keys and values in use; written to {}\n",
+        responses, tokens, static_cast<double>(peak) / 1e6, static_cast<double>(stats.kv.bytes()) / 1e6,
+        arguments.out);
+  }
+}
+
 void run_generate(const GenerateArguments& arguments) {
   refuse_same_file(arguments.in, arguments.out);
   const model::Model model = model::load_model(arguments.model);
@@ -60,30 +96,44 @@ void run_generate(const GenerateArguments& arguments) {
   const text::Tokenizer* words = tokenizer ? &*tokenizer : nullptr;
   const std::vector<Prompt> prompts = text::read_prompts(
       arguments.in, text::PromptTemplate(arguments.prompt_template, arguments.model), words);
-  engine::LocalEngine engine(
-      model, words != nullptr ? words->real_ids() : static_cast<std::int32_t>(model.config.vocab_size));
+  const std::int32_t real_ids =
+      words != nullptr ? words->real_ids() : static_cast<std::int32_t>(model.config.vocab_size);
+  engine::LocalEngine engine(model, real_ids,
+                             {.kv_bytes = static_cast<std::int64_t>(arguments.kv_memory),
+                              .storage = kStorages.at(arguments.weights),
+                              .tokenizer = words});
   const engine::Sampling sampling{
       .n = arguments.n,
       .decoding = {arguments.temperature, arguments.top_p, arguments.top_k},
       .max_new_tokens = engine::longest_response(model, prompts, arguments.max_new, 256),
-      .seed = arguments.seed};
+      .seed = arguments.seed,
+      .stop = arguments.stop,
+      .ignore_eos = arguments.ignore_eos};
   LineOutput output(arguments.out);
-  Rollout rollout;
+  std::vector<std::size_t> places(prompts.size() *
+                                  static_cast<std::size_t>(arguments.n));  // of the lines, in order
+  std::int64_t tokens = 0;
   {
-    Progress progress("generate", std::ssize(prompts) * arguments.n, arguments.output.quiet);
-    rollout = engine.generate(prompts, sampling, {.k = arguments.k},
-                              [&](std::int64_t done, std::int64_t) { progress.update(done, "responses"); });
+    Progress progress("generate", std::ssize(places), arguments.output.quiet);
+    engine.generate(
+        prompts, sampling, {.k = arguments.k}, [&](std::int64_t done, std::int64_t, const Rollout& one) {
+          const Response& response = one.responses_B.front();
+          const auto prompt = static_cast<std::size_t>(response.prompt);
+          const Json line = line_of(one, prompts[prompt], words, arguments.stop);
+          if (!output.to_file() && arguments.show && words != nullptr) {
+            std::cout << prompts[prompt].text << line["text"].get<std::string>() << "\n\n" << std::flush;
+          } else {
+            output.write(line);
+          }
+          places[prompt * static_cast<std::size_t>(arguments.n) + static_cast<std::size_t>(response.sample)] =
+              static_cast<std::size_t>(done - 1);
+          tokens += response.length;
+          progress.update(done, "responses");
+        });
   }
-  for (const Response& response : rollout.responses_B) {
-    const Prompt& prompt = prompts[static_cast<std::size_t>(response.prompt)];
-    const Json line = line_of(rollout, response, prompt, words);
-    if (!output.to_file() && arguments.show && words != nullptr) {
-      std::cout << prompt.text << line["text"].get<std::string>() << "\n\n";
-    } else {
-      output.write(line);
-    }
-  }
-  output.commit();
+  output.finish(places);
+  if (output.to_file() && !arguments.output.quiet)
+    print_summary(engine.last_generation(), std::ssize(places), tokens, arguments);
 }
 
 }  // namespace
@@ -114,9 +164,25 @@ void add_generate(CLI::App& app) {
   app.add_option("--k", arguments->k, "Keep the k most likely ids of every token, at temperature 1")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
+  app.add_option("--stop", arguments->stop,
+                 "A text that ends a response, left out of its `text`; may be given several times")
+      ->allow_extra_args(false);
+  app.add_flag("--ignore-eos", arguments->ignore_eos, "Go on to --max-new whatever the model says");
+  app.add_option("--kv-memory", arguments->kv_memory,
+                 "Memory for keys and values, such as 512MB or 8GB; 0: a quarter of what is free")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->capture_default_str();
+  app.add_option(
+         "--weights", arguments->weights,
+         "How weights are held: exact (bfloat16 where that loses nothing, the same answers in less time), "
+         "float32, or bfloat16 (rounded)")
+      ->check(CLI::IsMember({"exact", "float32", "bfloat16"}))
+      ->capture_default_str();
   app.add_flag("--show", arguments->show, "Print prompts and responses as text");
   add_output_flags(app, arguments->output);
   app.footer(
+      "Responses are written as they end, each line whole, and put in the order of the prompts when all are "
+      "there.\n\n"
       "Example:\n"
       "  routeopd generate --model lab/teacher --in lab/heldout.jsonl --out responses.jsonl \\\n"
       "    --template $'Problem: {problem}\\nSolution:' --n 4 --temperature 0.7 --top-p 0.95 --max-new 80");

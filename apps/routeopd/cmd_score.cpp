@@ -104,7 +104,7 @@ void run_score(const ScoreArguments& arguments) {
     }
     if (!portion.empty()) flush();
   }
-  output.commit();
+  output.finish();
   if (!output.to_file() || arguments.output.quiet) return;
   const double mean = all_tokens > 0 ? logprob / static_cast<double>(all_tokens) : 0;
   if (arguments.output.json) {

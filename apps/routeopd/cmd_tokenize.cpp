@@ -94,7 +94,7 @@ void run_tokenize(const TokenizeArguments& arguments) {
       progress.update(lines.bytes_read(), "bytes");
     }
   }
-  output.commit();
+  output.finish();
   if (output.to_file() && arguments.output.json) {
     std::cout << Json{{"lines", done}, {"tokens", tokens}, {"failed", failed}}.dump() << std::endl;
   } else if (output.to_file() && !arguments.output.quiet) {

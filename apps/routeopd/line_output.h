@@ -1,13 +1,14 @@
-// Where a command's JSON lines go: standard output as they come, or a file that appears when all of it is written.
+// Where a command's JSON lines go as they come: standard output, or a file that holds whole lines at every moment.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <iostream>
 #include <optional>
+#include <span>
 #include <string>
 
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/fields.h"
+#include "routeopd/base/line_file.h"
 
 namespace routeopd::app {
 
@@ -25,18 +26,24 @@ class LineOutput {
       file_->write(text);
     } else {
       std::cout << text;
+      flush();
     }
   }
 
-  void commit() {
-    if (file_) file_->commit();
-    if (!std::cout.flush()) throw UserError("standard output: cannot be written");
+  // When all is written. `places` as in LineFile::finish; a stream keeps the order in which lines came.
+  void finish(std::span<const std::size_t> places = {}) {
+    if (file_) file_->finish(places);
+    flush();
   }
 
   bool to_file() const { return file_.has_value(); }
 
  private:
-  std::optional<AtomicFile> file_;
+  static void flush() {
+    if (!std::cout.flush()) throw UserError("standard output: cannot be written");
+  }
+
+  std::optional<LineFile> file_;
 };
 
 }  // namespace routeopd::app

@@ -1,4 +1,4 @@
-// The decoder against transformers on tiny random checkpoints: training forward, key-value cache, and files.
+// The decoder against transformers on tiny random checkpoints: training forward, decoding, and files.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/decoder.h"
 
@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "model/decoder_testing.h"
-#include "routeopd/model/kv_cache.h"
+#include "routeopd/model/inference/inference_decoder.h"
 #include "testing_files.h"
 #include "tiny_models.h"
 
@@ -71,39 +71,29 @@ TEST_P(EveryCheckpoint, GroupsOfAttentionDoNotMatter) {
   }
 }
 
-// Prompts of different lengths are read at once, rows are repeated and dropped, and the rest is fed token by token.
-TEST_P(EveryCheckpoint, CachedDecodeEqualsTransformers) {
-  const std::vector<std::size_t> which = {1, 2, 3};
-  const std::vector<std::size_t> prompt_lengths = {2, 7, 1};
-  std::vector<std::vector<std::int32_t>> prompts;
-  for (std::size_t i = 0; i < which.size(); ++i) {
-    const auto& ids = golden_.sequences[which[i]];
-    prompts.emplace_back(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(prompt_lengths[i]));
-  }
-  KvCache cache(model_.config, std::ssize(prompts));
-  at::Tensor hidden = cache.prefill(model_, pack(prompts));
-  std::vector<std::size_t> rows = {2, 0, 1, 2};  // the sequence of each row from here on
-  cache.select(at::tensor(std::vector<std::int64_t>(rows.begin(), rows.end()), at::kLong));
-  hidden = hidden.index_select(0, at::tensor(std::vector<std::int64_t>(rows.begin(), rows.end()), at::kLong));
-  for (std::size_t step = 0; !rows.empty(); ++step) {
-    const at::Tensor logprobs = logprobs_of(model_, hidden);
-    std::vector<std::int64_t> kept, next;
-    std::vector<std::size_t> still;
-    for (std::size_t row = 0; row < rows.size(); ++row) {
-      const std::size_t position = prompt_lengths[rows[row]] - 1 + step;
-      const auto& ids = golden_.sequences[which[rows[row]]];
-      const at::Tensor expected = golden_.logprobs[which[rows[row]]][static_cast<std::int64_t>(position)];
-      EXPECT_LT(largest_difference(logprobs[static_cast<std::int64_t>(row)], expected), kTolerance)
-          << "sequence " << which[rows[row]] << " position " << position;
-      if (position + 1 >= ids.size()) continue;
-      kept.push_back(static_cast<std::int64_t>(row));
-      still.push_back(rows[row]);
-      next.push_back(ids[position + 1]);
+// Token by token, three sequences of different lengths side by side.
+TEST_P(EveryCheckpoint, DecodingEqualsTransformers) {
+  InferenceDecoder decoder(model_, WeightStorage::kFloat32);
+  KvStorage storage(model_.config, 40);
+  for (std::size_t position = 0;; ++position) {
+    TokenBatch batch;
+    std::vector<std::size_t> rows;
+    for (const std::size_t i : {1, 2, 3}) {
+      if (position >= golden_.sequences[i].size()) continue;
+      const auto first = static_cast<std::int32_t>(i) * 10;
+      const std::vector<std::int32_t> table = {first, first + 1, first + 2, first + 3};
+      batch.wanted_W.push_back(static_cast<std::int32_t>(
+          batch.add_run({&golden_.sequences[i][position], 1}, static_cast<std::int64_t>(position), table)));
+      rows.push_back(i);
     }
-    rows = still;
     if (rows.empty()) break;
-    cache.select(at::tensor(kept, at::kLong));
-    hidden = cache.step(model_, at::tensor(next, at::kLong));
+    ASSERT_LT(position, 64U) << "four blocks a sequence";
+    const at::Tensor logprobs = logprobs_of(model_, decoder.forward(batch, storage));
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      const at::Tensor expected = golden_.logprobs[rows[row]][static_cast<std::int64_t>(position)];
+      EXPECT_LT(largest_difference(logprobs[static_cast<std::int64_t>(row)], expected), kTolerance)
+          << "sequence " << rows[row] << " position " << position;
+    }
   }
 }
 

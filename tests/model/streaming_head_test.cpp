@@ -16,6 +16,7 @@
 #include <tuple>
 
 #include "routeopd/base/error.h"
+#include "routeopd/model/packed_linear.h"
 
 namespace routeopd::model {
 namespace {

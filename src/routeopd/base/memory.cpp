@@ -10,8 +10,8 @@
 namespace routeopd {
 namespace {
 
-std::int64_t status_bytes(const std::string& field) {
-  std::ifstream status("/proc/self/status");
+std::int64_t bytes_in(const char* file, const std::string& field) {
+  std::ifstream status(file);
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with(field + ":")) return std::stoll(line.substr(field.size() + 1)) * 1024;  // in kB
   }
@@ -21,11 +21,15 @@ std::int64_t status_bytes(const std::string& field) {
 }  // namespace
 
 std::int64_t resident_bytes() {
-  return status_bytes("VmRSS");
+  return bytes_in("/proc/self/status", "VmRSS");
 }
 
 std::int64_t peak_resident_bytes() {
-  return status_bytes("VmHWM");
+  return bytes_in("/proc/self/status", "VmHWM");
+}
+
+std::int64_t available_bytes() {
+  return bytes_in("/proc/meminfo", "MemAvailable");
 }
 
 void reset_peak_resident() {

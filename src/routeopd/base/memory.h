@@ -1,4 +1,4 @@
-// What this process holds of the machine's memory.
+// What this process holds of the machine's memory, and what is left.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -11,6 +11,9 @@ std::int64_t resident_bytes();  // now; 0 where the system does not tell
 
 // The largest resident size since the process began, or since the last reset.
 std::int64_t peak_resident_bytes();
+
+// What the system could give without swapping; 0 where it does not tell.
+std::int64_t available_bytes();
 
 // Gives free memory back, so that later work cannot have it for nothing, and counts the peak anew.
 void reset_peak_resident();

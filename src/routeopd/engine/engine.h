@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "routeopd/engine/sampler.h"
@@ -22,6 +23,10 @@ struct Sampling {
   std::int64_t max_new_tokens = 256;
   std::uint64_t seed = 42;
   std::uint32_t step = 0;  // address of the random numbers, beside prompt, sample and position
+
+  // A response also ends with the token that completes one of these in its text (special tokens left out).
+  std::vector<std::string> stop{};
+  bool ignore_eos = false;  // go on to max_new_tokens
 };
 
 // What to keep of the behaviour distribution, at temperature 1 whatever the decoding.
@@ -49,8 +54,9 @@ struct ScoreRequest {
   bool hidden = false;
 };
 
-// Told now and then how many sequences are done.
-using Watch = std::function<void(std::int64_t done, std::int64_t total)>;
+// Told of every response as it ends, in that order: how many are done, and the response as a rollout of its own (whose
+// Response::prompt counts in the prompts given; its prompt_ids_P is empty). What it throws ends the run.
+using Watch = std::function<void(std::int64_t done, std::int64_t total, const Rollout& response)>;
 
 class Engine {
  public:
@@ -60,7 +66,7 @@ class Engine {
   virtual Rollout generate(std::span<const Prompt> prompts, const Sampling& sampling, const Capture& capture,
                            const Watch& watch = {}) = 0;
 
-  // Reads every response once, after its prompt.
+  // Reads every response once, after its prompt, and every prompt once for its responses.
   virtual StateValues score(const Rollout& rollout, const ScoreRequest& request) = 0;
 
   // Logits at ids_NG (-1 pads: NaN) of states whose hidden states this engine's model captured.

@@ -1,21 +1,32 @@
-// The built-in engine: batched generation with a key-value cache, and scoring over packed sequences with the streaming
-// head. It shares the weights of the model it was given.
+// The built-in engine: continuous batching over blocks of keys and values, and scoring over packed sequences with the
+// streaming head, on the CPU. It reads the weights of the model it was given through a copy laid out for it, which
+// refresh() makes anew. Batch-invariant: what a sequence gives does not depend, to the last bit, on what is beside it,
+// on the limits below, or on the number of threads.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "routeopd/engine/engine.h"
+#include "routeopd/engine/kv_plan.h"
+#include "routeopd/engine/scheduler.h"
 #include "routeopd/model/heads/streaming_head.h"
+#include "routeopd/model/inference/inference_decoder.h"
 #include "routeopd/model/model.h"
+#include "routeopd/text/tokenizer.h"
 
 namespace routeopd::engine {
 
-struct LocalLimits {
-  std::int64_t sequences = 512;      // written at a time
-  std::int64_t score_tokens = 8192;  // read at a time
+struct LocalOptions {
+  std::int64_t step_tokens =
+      1024;                   // read by one forward, at most: bounds activations and responses under way
+  std::int64_t kv_bytes = 0;  // of keys and values, at most; 0: a quarter of the memory that is free
+  std::int64_t score_tokens = 8192;  // whose keys and values are held at a time while scoring
+  model::WeightStorage storage = model::WeightStorage::kExact;
+  const text::Tokenizer* tokenizer = nullptr;  // for stop strings; must outlive the engine
 };
 
 // How many new tokens to ask for: `wanted`, or where that is 0 as many as the model's positions leave after the longest
@@ -23,10 +34,19 @@ struct LocalLimits {
 std::int64_t longest_response(const model::Model& model, std::span<const Prompt> prompts, std::int64_t wanted,
                               std::int64_t most);
 
+// What the last generate() did.
+struct GenerationStats {
+  KvPlan kv;
+  std::int64_t peak_blocks = 0;
+  std::int64_t steps = 0;
+  std::int64_t tokens_read = 0;  // prompts once each, responses, and what was read again
+  std::int64_t evictions = 0;
+};
+
 class LocalEngine : public Engine {
  public:
   // `real_ids` of the tokenizer, at most the rows of the embedding. Any of config.eos_token_ids ends a response.
-  LocalEngine(const model::Model& model, std::int32_t real_ids, LocalLimits limits = {});
+  LocalEngine(const model::Model& model, std::int32_t real_ids, LocalOptions options = {});
 
   Rollout generate(std::span<const Prompt> prompts, const Sampling& sampling, const Capture& capture,
                    const Watch& watch = {}) override;
@@ -37,15 +57,23 @@ class LocalEngine : public Engine {
   std::int32_t real_ids() const override { return real_ids_; }
 
   const model::Model& model() const { return model_; }
+  const GenerationStats& last_generation() const { return stats_; }
 
  private:
   void check_prompts(std::span<const Prompt> prompts, const Sampling& sampling) const;
-  const model::StreamingHead& streaming_head();
+  void prepare(std::int64_t blocks);
+  void take_tokens(const StepPlan& plan, const at::Tensor& hidden_WH, const Sampling& sampling,
+                   const Capture& capture);
 
   model::Model model_;  // handles to the caller's tensors
   std::int32_t real_ids_;
-  LocalLimits limits_;
-  std::unique_ptr<model::StreamingHead> streaming_head_;  // packed from the weights; none until it is needed
+  LocalOptions options_;
+  std::unique_ptr<model::InferenceDecoder>
+      decoder_;  // both packed from the weights; none until they are needed
+  std::unique_ptr<model::StreamingHead> head_;
+  std::unique_ptr<model::KvStorage> storage_;
+  model::HeldLogits held_;
+  GenerationStats stats_;
 };
 
 }  // namespace routeopd::engine

@@ -11,11 +11,6 @@
 namespace routeopd::model {
 namespace {
 
-// cos and sin of position * frequency, for the D/2 planes that rotary embedding turns; [T, 1, D/2].
-struct Rotation {
-  at::Tensor cos_T1E, sin_T1E;
-};
-
 // In float32, as transformers computes them.
 at::Tensor frequencies_E(const formats::ModelConfig& config) {
   const formats::RopeParameters& rope = config.rope;
@@ -33,11 +28,6 @@ at::Tensor frequencies_E(const formats::ModelConfig& config) {
   return at::where(
       wavelength_E > rope.original_positions / rope.low_freq_factor, slow_E,
       at::where(wavelength_E < rope.original_positions / rope.high_freq_factor, plain_E, mixed_E));
-}
-
-Rotation rotation_of(const formats::ModelConfig& config, const at::Tensor& positions_T) {
-  const at::Tensor angle_TE = positions_T.to(at::kFloat).unsqueeze(1) * frequencies_E(config).unsqueeze(0);
-  return {angle_TE.cos().unsqueeze(1), angle_TE.sin().unsqueeze(1)};
 }
 
 // The first half of a head pairs with the second: (x, y) -> (x cos - y sin, y cos + x sin).
@@ -58,6 +48,11 @@ AttentionInputsOf attention_inputs_of(const std::string& model_type) {
 }
 
 }  // namespace
+
+Rotation rotation_of(const formats::ModelConfig& config, const at::Tensor& positions_T) {
+  const at::Tensor angle_TE = positions_T.to(at::kFloat).unsqueeze(1) * frequencies_E(config).unsqueeze(0);
+  return {angle_TE.cos().unsqueeze(1), angle_TE.sin().unsqueeze(1)};
+}
 
 at::Tensor decoder_hidden(const Model& model, const at::Tensor& ids_T, const at::Tensor& positions_T,
                           const Attend& attend, Activations activations) {

@@ -21,6 +21,13 @@ namespace routeopd::model {
 using Attend = std::function<at::Tensor(std::size_t layer, const at::Tensor& q_TND, const at::Tensor& k_TMD,
                                         const at::Tensor& v_TMD)>;
 
+// cos and sin of position * frequency, for the D/2 planes that rotary embedding turns; [T, 1, D/2].
+struct Rotation {
+  at::Tensor cos_T1E, sin_T1E;
+};
+
+Rotation rotation_of(const formats::ModelConfig& config, const at::Tensor& positions_T);
+
 // What the forward leaves behind for the backward.
 enum class Activations {
   kKeep,       // all of them

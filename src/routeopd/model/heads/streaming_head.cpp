@@ -19,17 +19,18 @@ namespace routeopd::model {
 
 namespace {
 
-constexpr std::int64_t kMaxTileRows = 4096;
-constexpr std::int64_t kTokenBlock = 256;      // logits of a tile: 4 MB; below 128 the GEMM slows down
+// A thread's logits of a tile, 96 x 1,024 floats, stay in its second-level cache.
+constexpr std::int64_t kMaxTileRows = 1024;
+constexpr std::int64_t kTokenBlock = 96;
 constexpr std::int64_t kStateBytes = 1 << 26;  // of the top-k states a thread: more only for a k of thousands
 
 // Tiles of nearly equal size, their number a multiple of 8 so that 2, 4 or 8 threads end together. A function
 // of the vocabulary alone: the result must not depend on the threads.
 std::int64_t choose_tile_rows(std::int64_t real_ids) {
-  if (real_ids <= 1024) return real_ids;
+  if (real_ids <= kMaxTileRows) return real_ids;
   const std::int64_t tiles = (real_ids + 8 * kMaxTileRows - 1) / (8 * kMaxTileRows) * 8;
   const std::int64_t rows = (real_ids + tiles - 1) / tiles;
-  return (rows + 15) / 16 * 16;
+  return (rows + kPanelWidth - 1) / kPanelWidth * kPanelWidth;
 }
 
 at::ScalarType logit_type(const at::Tensor& hidden_TH, const at::Tensor& weight_VH) {
@@ -71,6 +72,7 @@ void gather_from_tile(const float* logits, std::int64_t rows, std::int64_t width
 
 // What one worker has seen of each token of a block.
 struct Worker {
+  std::vector<float> logits;  // of a tile
   std::unique_ptr<std::uint64_t[]> keys;
   std::vector<RowTopk> states;
 
@@ -85,7 +87,8 @@ struct Worker {
 
 }  // namespace
 
-StreamingHead::StreamingHead(const at::Tensor& weight_VH, std::int64_t real_ids, Backend backend)
+StreamingHead::StreamingHead(const at::Tensor& weight_VH, std::int64_t real_ids, Backend backend,
+                             WeightStorage storage)
     : real_ids_(real_ids), backend_(backend), tile_rows_(0) {
   if (!weight_VH.defined() || weight_VH.dim() != 2 || weight_VH.numel() == 0 ||
       !weight_VH.is_floating_point()) {
@@ -106,11 +109,12 @@ StreamingHead::StreamingHead(const at::Tensor& weight_VH, std::int64_t real_ids,
     throw UserError("streaming head: the fast path needs a float32 or bfloat16 weight on the CPU, got {}",
                     shape_of(weight_VH));
   }
-  for (std::int64_t first = 0; first < real_ids; first += tile_rows_) {
-    // Widened: oneDNN's bfloat16 operator would round the logits to bfloat16, an error of 0.06 in log-odds.
-    const std::int64_t rows = std::min(tile_rows_, real_ids - first);
-    tiles_.emplace_back(weight_VH_.narrow(0, first, rows).to(at::kFloat));
-  }
+  // Widened: a product in bfloat16 would round the logits to it, an error of 0.06 in log-odds.
+  const at::Tensor rows_RH = weight_VH_.narrow(0, 0, real_ids).to(at::kFloat).contiguous();
+  std::vector<PanelSource> sources(1);
+  sources[0].add_rows(rows_RH, {});
+  sources[0].fill_panel();
+  packed_ = std::make_unique<PackedMatrices>(sources, storage);
 }
 
 HeadScores StreamingHead::score(const at::Tensor& hidden_TH, std::int64_t k,
@@ -137,31 +141,43 @@ HeadScores StreamingHead::score(const at::Tensor& hidden_TH, std::int64_t k,
                     at::full({tokens, ids_TG.size(1)}, std::numeric_limits<float>::quiet_NaN(), options)};
   const std::int64_t state_bytes = row_topk_capacity(static_cast<std::int32_t>(top)) * std::int64_t{8};
   const std::int64_t block = std::clamp<std::int64_t>(kStateBytes / state_bytes, 1, kTokenBlock);
+  std::vector<LogSum> sums_ST;
   for (std::int64_t t = 0; t < tokens; t += block) {
     const std::int64_t rows = std::min(block, tokens - t);
     HeadScores part{scores.top_ids_TK.narrow(0, t, rows), scores.top_logits_TK.narrow(0, t, rows),
                     scores.logsumexp_T.narrow(0, t, rows), scores.gathered_TG.narrow(0, t, rows)};
     score_block(hidden_TH.detach().narrow(0, t, rows).to(at::kFloat).contiguous(),
-                ids_TG.narrow(0, t, rows).to(at::kInt).contiguous(), part);
+                ids_TG.narrow(0, t, rows).to(at::kInt).contiguous(), part, nullptr, sums_ST);
   }
   return scores;
 }
 
+void StreamingHead::hold(const at::Tensor& hidden_TH, std::int64_t k, HeldLogits& held) const {
+  ROUTEOPD_INVARIANT(backend_ == Backend::kHighway && k > 0 && hidden_TH.is_contiguous());
+  const std::int64_t tokens = hidden_TH.size(0), top = std::min(k, real_ids_);
+  const auto options = at::TensorOptions().dtype(at::kFloat);
+  held.tile_width = tile_rows_;
+  if (!held.logits_TR.defined() || held.logits_TR.size(0) < tokens || held.logits_TR.size(1) != real_ids_)
+    held.logits_TR = at::empty({tokens, real_ids_}, options);
+  held.scores = {at::empty({tokens, top}, options.dtype(at::kInt)), at::empty({tokens, top}, options),
+                 at::empty({tokens}, options), at::empty({tokens, 0}, options)};
+  score_block(hidden_TH, at::empty({tokens, 0}, options.dtype(at::kInt)), held.scores,
+              held.logits_TR.data_ptr<float>(), held.sums_ST);
+}
+
 void StreamingHead::score_block(const at::Tensor& hidden_TH, const at::Tensor& gather_ids_TG,
-                                HeadScores& scores) const {
+                                HeadScores& scores, float* held_TR, std::vector<LogSum>& sums_ST) const {
   const std::int64_t rows = hidden_TH.size(0);
   const std::int64_t columns = gather_ids_TG.size(1);
   const std::int64_t k = scores.top_ids_TK.size(1);
-  const auto tile_count = static_cast<std::int64_t>(tiles_.size());
+  const std::int64_t tile_count = (real_ids_ + tile_rows_ - 1) / tile_rows_;
+  const std::int64_t tile_panels = (tile_rows_ + kPanelWidth - 1) / kPanelWidth;
   const auto* ids = gather_ids_TG.const_data_ptr<std::int32_t>();
   auto* gathered = scores.gathered_TG.mutable_data_ptr<float>();
-  std::vector<LogSum> sums(static_cast<std::size_t>(tile_count * rows));  // [tile, row]
+  sums_ST.assign(static_cast<std::size_t>(tile_count * rows), {});
 
-  // Threads take the next tile when they are done with one. Two workers at least, so that with several
-  // threads the matrix products always run inside a parallel region, each on one thread: their last bits may
-  // depend on that.
-  const std::int64_t workers =
-      std::max<std::int64_t>(2, std::min<std::int64_t>(at::get_num_threads(), tile_count));
+  // Threads take the next tile when they are done with one.
+  const std::int64_t workers = std::min<std::int64_t>(at::get_num_threads(), tile_count);
   std::vector<Worker> seen(static_cast<std::size_t>(workers));
   std::atomic<std::int64_t> next{0};
   at::parallel_for(0, workers, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -169,12 +185,19 @@ void StreamingHead::score_block(const at::Tensor& hidden_TH, const at::Tensor& g
       Worker& worker = seen[static_cast<std::size_t>(w)];
       for (std::int64_t i = next++; i < tile_count; i = next++) {
         if (worker.states.empty()) worker.start(rows, static_cast<std::int32_t>(k));
-        const at::Tensor logits = tiles_[static_cast<std::size_t>(i)].apply(hidden_TH).contiguous();
-        const auto* z = logits.const_data_ptr<float>();
-        const std::int64_t width = logits.size(1);
-        const std::int64_t first = i * tile_rows_;
-        row_topk_scan(worker.states.data(), &sums[static_cast<std::size_t>(i * rows)], z, rows, width, width,
-                      static_cast<std::int32_t>(first));
+        const std::int64_t first = i * tile_rows_, width = std::min(tile_rows_, real_ids_ - first);
+        const Product tile = panels_of(product(), i * tile_panels, tile_panels);
+        float* z = held_TR + first;
+        std::int64_t stride = real_ids_;
+        if (held_TR == nullptr) {
+          worker.logits.resize(static_cast<std::size_t>(rows * width));
+          z = worker.logits.data();
+          stride = width;
+        }
+        multiply_panels(tile, hidden_TH.const_data_ptr<float>(), rows, hidden_size(), 0,
+                        tile.weight.panel_count, z, stride);
+        row_topk_scan(worker.states.data(), &sums_ST[static_cast<std::size_t>(i * rows)], z, rows, width,
+                      stride, static_cast<std::int32_t>(first));
         gather_from_tile(z, rows, width, first, ids, columns, gathered);
       }
     }
@@ -197,7 +220,7 @@ void StreamingHead::score_block(const at::Tensor& hidden_TH, const at::Tensor& g
       }
       total->finish(top_logits + r * k, top_ids + r * k);
       LogSum sum;  // in the order of the tiles, whoever computed them
-      for (std::int64_t i = 0; i < tile_count; ++i) sum.add(sums[static_cast<std::size_t>(i * rows + r)]);
+      for (std::int64_t i = 0; i < tile_count; ++i) sum.add(sums_ST[static_cast<std::size_t>(i * rows + r)]);
       logsumexp[r] = static_cast<float>(sum.log());
     }
   });

@@ -1,7 +1,8 @@
 // The streaming head: what scoring needs of softmax(hidden W^T) at each token, in one pass over tiles of the
 // vocabulary: the k largest logits with their ids, the log-sum-exp, and the logits at ids given by the caller
-// (the other model's top-k). [T, V] is never held: a thread holds the logits of 256 tokens at 4,096 ids, in
-// cache, and the row kernel (kernels/row_topk.h) and the gathers read them there.
+// (the other model's top-k). [T, V] is never held: a thread holds the logits of 96 tokens at 1,024 ids, in
+// cache, and the row kernel (kernels/row_topk.h) and the gathers read them there. Decoding, which samples from a few
+// rows at a time, asks for the same with the rows kept.
 //
 // Shapes: T tokens, H hidden size, V rows of the weight (padding included), R <= V real ids, K = min(k, R) of
 // the top-k, G ids gathered a token.
@@ -11,10 +12,12 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "routeopd/model/heads/head.h"
-#include "routeopd/model/packed_linear.h"
+#include "routeopd/model/inference/packed_matrix.h"
+#include "routeopd/model/kernels/row_topk.h"
 
 namespace routeopd::model {
 
@@ -28,18 +31,29 @@ struct HeadScores {
   at::Tensor gathered_TG;  // the logits at gather_ids_TG, NaN where that is -1; [T, 0] when no ids were given
 };
 
+// The logits of a few rows, for sampling: beside them, the sum of exponentials over each tile of ids.
+struct HeldLogits {
+  HeadScores scores;  // no gathers
+  at::Tensor logits_TR;
+  std::vector<LogSum> sums_ST;  // [tile, row]
+  std::int64_t tile_width = 0;
+};
+
 class StreamingHead {
  public:
   // Rows [0, real_ids) of weight_VH take part, the padding behind them never does. On the CPU, a float32 or
-  // bfloat16 weight is copied into packed float32 tiles, once: build the head anew after an update of the
-  // weight. The ATen path (kAten; any device and floating type) keeps a reference to weight_VH instead.
-  explicit StreamingHead(const at::Tensor& weight_VH, std::int64_t real_ids,
-                         Backend backend = Backend::kAuto);
+  // bfloat16 weight is copied into packed panels, once: build the head anew after an update of the weight. The
+  // ATen path (kAten; any device and floating type) keeps a reference to weight_VH instead.
+  explicit StreamingHead(const at::Tensor& weight_VH, std::int64_t real_ids, Backend backend = Backend::kAuto,
+                         WeightStorage storage = WeightStorage::kExact);
 
   // hidden_TH: a floating type, on the weight's device. gather_ids_TG: int32 or int64 in [-1, R), -1 pads;
   // may be undefined. Bitwise the same for any number of threads. UserError on wrong shapes, types, ids, or k
   // <= 0.
   HeadScores score(const at::Tensor& hidden_TH, std::int64_t k, const at::Tensor& gather_ids_TG = {}) const;
+
+  // Whole rows of logits; hidden_TH is contiguous float32. kHighway alone. The memory of `held` is used again.
+  void hold(const at::Tensor& hidden_TH, std::int64_t k, HeldLogits& held) const;
 
   std::int64_t real_ids() const { return real_ids_; }
   std::int64_t hidden_size() const { return weight_VH_.size(1); }
@@ -47,11 +61,13 @@ class StreamingHead {
   // The implementation that runs: kHighway or kAten.
   Backend backend() const { return backend_; }
 
-  // What multiplies: "oneDNN, packed" or "at::linear".
-  std::string_view gemm_name() const { return tiles_.empty() ? "at::linear" : tiles_.front().kernel_name(); }
+  // The packed weight; kHighway alone.
+  const Product& product() const { return (*packed_)[0]; }
 
  private:
-  void score_block(const at::Tensor& hidden_TH, const at::Tensor& gather_ids_TG, HeadScores& scores) const;
+  // The logits go to held_TR where that is given, and the tiles' sums to sums_ST.
+  void score_block(const at::Tensor& hidden_TH, const at::Tensor& gather_ids_TG, HeadScores& scores,
+                   float* held_TR, std::vector<LogSum>& sums_ST) const;
   HeadScores score_with_aten(const at::Tensor& hidden_TH, std::int64_t k,
                              const at::Tensor& gather_ids_TG) const;
 
@@ -59,7 +75,7 @@ class StreamingHead {
   std::int64_t real_ids_;
   Backend backend_;
   std::int64_t tile_rows_;
-  std::vector<PackedLinear> tiles_;  // rows [i * tile_rows, (i + 1) * tile_rows) of the weight; kHighway
+  std::unique_ptr<PackedMatrices> packed_;  // kHighway
 };
 
 }  // namespace routeopd::model

@@ -1,0 +1,82 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/base/line_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/error.h"
+
+namespace routeopd {
+
+LineFile::LineFile(std::filesystem::path path) : path_(std::move(path)) {
+  namespace fs = std::filesystem;
+  std::error_code unreadable;
+  if (fs::exists(path_, unreadable) && !fs::is_regular_file(path_, unreadable)) {
+    throw UserError("{}: is not a regular file; name a file, or - for a stream", path_.string());
+  }
+  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail("cannot be written");
+}
+
+LineFile::~LineFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void LineFile::clear() {
+  if (cleared_) return;
+  if (::ftruncate(descriptor_, 0) != 0) fail("cannot be written");
+  cleared_ = true;
+}
+
+void LineFile::write(std::string_view line) {
+  clear();
+  const std::int64_t start = ends_.empty() ? 0 : ends_.back();
+  for (std::size_t done = 0; done < line.size();) {
+    const ::ssize_t count = ::pwrite(descriptor_, line.data() + done, line.size() - done,
+                                     start + static_cast<std::int64_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      const int error = errno;
+      if (::ftruncate(descriptor_, start) != 0) fail("cannot be written, and its last line is not whole");
+      errno = error;
+      fail("cannot be written");
+    }
+    done += static_cast<std::size_t>(count);
+  }
+  ends_.push_back(start + static_cast<std::int64_t>(line.size()));
+}
+
+void LineFile::finish(std::span<const std::size_t> places) {
+  clear();
+  if (places.empty()) {
+    if (::fsync(descriptor_) != 0) fail("cannot be flushed to the disk");
+    return;
+  }
+  AtomicFile ordered(path_);
+  std::string line;
+  for (const std::size_t place : places) {
+    ROUTEOPD_INVARIANT(place < ends_.size());
+    const std::int64_t start = place == 0 ? 0 : ends_[place - 1];
+    line.resize(static_cast<std::size_t>(ends_[place] - start));
+    for (std::size_t done = 0; done < line.size();) {
+      const ::ssize_t count = ::pread(descriptor_, line.data() + done, line.size() - done,
+                                      start + static_cast<std::int64_t>(done));
+      if (count <= 0) fail("cannot be read back");
+      done += static_cast<std::size_t>(count);
+    }
+    ordered.write(line);
+  }
+  ordered.commit();
+}
+
+void LineFile::fail(std::string_view what) const {
+  throw UserError("{}: {} ({})", path_.string(), what, std::strerror(errno));
+}
+
+}  // namespace routeopd

@@ -1,0 +1,41 @@
+// A file that grows line by line and holds whole lines at every moment, also when the process is killed or the disk is
+// full. For results that take long: what is done is there.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace routeopd {
+
+class LineFile {
+ public:
+  // Throws UserError when the file cannot be written. What is in it stays until the first line comes.
+  explicit LineFile(std::filesystem::path path);
+  ~LineFile();
+  LineFile(const LineFile&) = delete;
+  LineFile& operator=(const LineFile&) = delete;
+
+  // Appends a line; `line` ends in a line feed. Throws UserError when the disk does not take all of it, and takes back
+  // the part it took.
+  void write(std::string_view line);
+
+  // The file as it should be when all is done: flushed to the disk, and its lines in the order `places` (place i says
+  // which of the lines written stands i-th), put there at once. Without places the order stays.
+  void finish(std::span<const std::size_t> places = {});
+
+ private:
+  void clear();
+  [[noreturn]] void fail(std::string_view what) const;
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  bool cleared_ = false;
+  std::vector<std::int64_t> ends_;  // of the lines, in bytes
+};
+
+}  // namespace routeopd

@@ -1,0 +1,56 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/engine/kv_plan.h"
+
+#include <algorithm>
+
+#include "routeopd/base/error.h"
+#include "routeopd/base/memory.h"
+#include "routeopd/model/inference/kv_storage.h"
+#include "routeopd/model/kernels/block_attention.h"
+
+namespace routeopd::engine {
+namespace {
+
+static_assert(kBlockTokens == model::kBlockPositions);
+constexpr std::int64_t kLeastBytes = 64 << 20;
+
+}  // namespace
+
+KvPlan plan_kv(const formats::ModelConfig& config, std::span<const Prompt> prompts, const Sampling& sampling,
+               std::int64_t limit, std::int64_t step_tokens) {
+  KvPlan plan;
+  plan.block_bytes = model::KvStorage::block_bytes(config);
+  if (limit == 0) limit = std::max(kLeastBytes, available_bytes() / 4);
+  const std::int64_t affordable = limit / plan.block_bytes;
+  // At most step_tokens responses are written at a time, beside the prompts that are read for the next ones.
+  std::vector<std::int64_t> responses;  // blocks of each prompt with one response
+  std::int64_t all = 0;
+  for (const Prompt& prompt : prompts) {
+    const std::int64_t tokens =
+        std::ssize(prompt.ids) + sampling.max_new_tokens - 1;  // the last one is never read
+    const std::int64_t blocks = blocks_for(std::max<std::int64_t>(tokens, std::ssize(prompt.ids)));
+    if (blocks > affordable) {
+      throw UserError(
+          "prompt {}: its {} tokens and max_new_tokens = {} take {:.1f} MB of keys and values, but kv_memory "
+          "is {:.1f} "
+          "MB; try a smaller max_new_tokens (--max-new) or a larger kv_memory (--kv-memory)",
+          prompt.id, prompt.ids.size(), sampling.max_new_tokens,
+          static_cast<double>(blocks * plan.block_bytes) / 1e6, static_cast<double>(limit) / 1e6);
+    }
+    responses.push_back(blocks);
+    all += blocks_for(std::ssize(prompt.ids));  // held until its last response begins
+  }
+  std::sort(responses.begin(), responses.end(), std::greater<>());
+  std::int64_t places = step_tokens;
+  for (std::size_t i = 0; i < responses.size() && places > 0; ++i) {
+    const std::int64_t here = std::min<std::int64_t>(places, sampling.n);
+    all += here * responses[i];
+    places -= here;
+  }
+  plan.most_blocks = all + 1;
+  plan.blocks = std::min(plan.most_blocks, affordable);
+  return plan;
+}
+
+}  // namespace routeopd::engine

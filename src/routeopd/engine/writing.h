@@ -1,0 +1,70 @@
+// A response while it is being written: its tokens, what is captured at each, and when it ends.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "routeopd/engine/engine.h"
+#include "routeopd/text/stream_decoder.h"
+#include "routeopd/types/rollout.h"
+
+namespace routeopd::engine {
+
+// Finds stop strings in text that comes in pieces.
+class StopFinder {
+ public:
+  StopFinder(const text::Tokenizer& tokenizer, const std::vector<std::string>& stop);
+
+  // Whether the text of the tokens so far holds one of the strings.
+  bool add(std::int32_t id);
+
+ private:
+  text::StreamDecoder decoder_;
+  const std::vector<std::string>& stop_;
+  std::size_t longest_ = 0;
+  std::string tail_;  // as much of the text as a string may begin in
+};
+
+// Where the first of the strings begins in the text; its length where there is none.
+std::size_t find_stop(const std::string& text, const std::vector<std::string>& stop);
+
+// What the head says of the state that a token is drawn from.
+struct StateRow {
+  LogitRow row;
+  float logsumexp = 0;
+  std::span<const std::int32_t> top_ids;
+  std::span<const float> top_logits;
+  std::span<const float> hidden;  // empty unless captured
+};
+
+struct Writing {
+  std::int32_t prompt = 0;  // index in the prompts given
+  std::int32_t sample = 0;
+  std::uint32_t prompt_number = 0;   // address of the random numbers
+  std::vector<std::int32_t> tokens;  // the prompt's and its own
+  std::size_t prompt_tokens = 0;
+
+  std::vector<std::int32_t> table;  // blocks of keys and values
+  std::int64_t read = 0;            // tokens whose keys and values are there
+
+  bool ended = false;
+  Finish finish = Finish::kLength;
+  std::vector<float> logprobs, logsumexps, top_logits, hidden;
+  std::vector<std::int32_t> top_ids;
+  std::optional<StopFinder> stop;
+
+  // Draws the next token from the state and captures what is asked for. `eos` end it.
+  void take_token(const StateRow& state, const Sampling& sampling, const Capture& capture,
+                  const std::vector<std::int32_t>& eos);
+  std::size_t length() const { return tokens.size() - prompt_tokens; }
+};
+
+// Appends a response that has ended.
+void append_response(const Writing& writing, const Sampling& sampling, Rollout& rollout);
+
+}  // namespace routeopd::engine

@@ -1,0 +1,52 @@
+// The decoder for generation and scoring: the forward of decoder.h without gradients, over runs of tokens and blocks of
+// keys and values, with weights laid out for it. Batch-invariant: a token's hidden state is the same bit for bit whatever
+// stands beside it in the batch, and whether its sequence was read at once, in parts, or token by token.
+//
+// Shapes: T tokens, W wanted, H hidden, Q queries, C keys, F feed-forward.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "routeopd/model/inference/kv_storage.h"
+#include "routeopd/model/inference/packed_matrix.h"
+#include "routeopd/model/inference/token_batch.h"
+#include "routeopd/model/model.h"
+
+namespace routeopd::model {
+
+class InferenceDecoder {
+ public:
+  // A copy of the weights but for the embedding, which is read where it is. The model must live on the CPU in float32.
+  InferenceDecoder(const Model& model, WeightStorage storage);
+
+  // Reads the batch: writes keys and values of its tokens and returns the hidden states after the final norm of those
+  // that are wanted, [W, H].
+  at::Tensor forward(const TokenBatch& batch, KvStorage& storage);
+
+  std::int64_t weight_bytes() const { return matrices_.bytes(); }
+
+  // What a forward of that many tokens needs beside weights, keys and values.
+  static std::int64_t activation_bytes(const formats::ModelConfig& config, std::int64_t tokens);
+
+ private:
+  struct Activations;
+  struct Step;
+  void run(const Step& step);
+  void write_keys(const Step& step, std::size_t layer, std::int64_t begin, std::int64_t end);
+  void attend(const Step& step, std::size_t layer, float* scratch);
+  void extend_rotation(std::int64_t positions);
+
+  formats::ModelConfig config_;
+  at::Tensor embed_VH_;
+  PackedMatrices matrices_;  // for each layer: query-key-value, output, gate and up, down
+  std::vector<at::Tensor>
+      norms_;  // for each layer: input, after attention, queries, keys; at the end the final one
+  at::Tensor cos_PE_, sin_PE_;  // rotary positions met so far
+  std::vector<float> activations_;
+};
+
+}  // namespace routeopd::model

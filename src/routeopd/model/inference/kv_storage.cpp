@@ -1,0 +1,30 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/model/inference/kv_storage.h"
+
+#include <algorithm>
+
+#include "routeopd/model/kernels/block_attention.h"
+
+namespace routeopd::model {
+
+std::int64_t KvStorage::block_bytes(const formats::ModelConfig& config) {
+  return config.num_hidden_layers * config.num_key_value_heads * block_floats(config.head_dim) *
+         static_cast<std::int64_t>(sizeof(float));
+}
+
+KvStorage::KvStorage(const formats::ModelConfig& config, std::int64_t blocks)
+    : layers_(config.num_hidden_layers),
+      blocks_(blocks),
+      head_floats_(block_floats(config.head_dim)),
+      block_stride_(config.num_key_value_heads * head_floats_),
+      arena_(layers_ * blocks_ * block_stride_),
+      tensor_(arena_.take({layers_ * blocks_ * block_stride_})),
+      memory_(tensor_.data_ptr<float>()) {}
+
+void KvStorage::copy_block(std::int32_t from, std::int32_t to) {
+  for (std::int64_t layer = 0; layer < layers_; ++layer)
+    std::copy_n(at(layer, 0) + from * block_stride_, block_stride_, at(layer, 0) + to * block_stride_);
+}
+
+}  // namespace routeopd::model

@@ -1,0 +1,39 @@
+// Keys and values of all layers in blocks of 16 positions. Who owns which block is not known here (engine/block_pool.h).
+// Memory is reserved at once and taken from the system as blocks are first written.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "routeopd/formats/model_config.h"
+#include "routeopd/model/weight_arena.h"
+
+namespace routeopd::model {
+
+class KvStorage {
+ public:
+  // Exact: 16 positions x layers x key-value heads x (D + D rounded up to 16) floats.
+  static std::int64_t block_bytes(const formats::ModelConfig& config);
+
+  KvStorage(const formats::ModelConfig& config, std::int64_t blocks);
+
+  std::int64_t blocks() const { return blocks_; }
+
+  // Head `head` of block 0 of a layer; the same head of the next block is block_stride() floats on.
+  float* at(std::int64_t layer, std::int64_t head) const {
+    return memory_ + layer * blocks_ * block_stride_ + head * head_floats_;
+  }
+  std::int64_t block_stride() const { return block_stride_; }
+
+  void copy_block(std::int32_t from, std::int32_t to);
+
+ private:
+  std::int64_t layers_, blocks_, head_floats_, block_stride_;
+  WeightArena
+      arena_;  // zeros at first: a position never written is multiplied by a probability of 0, which NaN survives
+  at::Tensor tensor_;
+  float* memory_;
+};
+
+}  // namespace routeopd::model

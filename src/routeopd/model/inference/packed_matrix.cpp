@@ -1,0 +1,130 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/model/inference/packed_matrix.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "routeopd/base/error.h"
+
+namespace routeopd::model {
+namespace {
+
+bool fits_bfloat16(const PanelSource& source) {
+  std::atomic<bool> exact = true;
+  at::parallel_for(0, std::ssize(source.rows), 64, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end && exact; ++i) {
+      const float* const row = source.rows[static_cast<std::size_t>(i)];
+      if (row != nullptr && !is_exact_in_bfloat16(row, source.inputs)) exact = false;
+    }
+  });
+  return exact;
+}
+
+// What the arena must hold: panels as floats (two bfloat16 each), and the bias.
+std::int64_t panel_floats(const PanelSource& source, bool bfloat16) {
+  return std::ssize(source.rows) * source.inputs / (bfloat16 ? 2 : 1);
+}
+
+std::vector<bool> choose_types(const std::vector<PanelSource>& sources, WeightStorage storage) {
+  std::vector<bool> bfloat16;
+  for (const PanelSource& source : sources) {
+    ROUTEOPD_INVARIANT(source.rows.size() % kPanelWidth == 0 && source.inputs > 0);
+    bfloat16.push_back(storage == WeightStorage::kBFloat16 ||
+                       (storage == WeightStorage::kExact && fits_bfloat16(source)));
+  }
+  return bfloat16;
+}
+
+std::int64_t arena_floats(const std::vector<PanelSource>& sources, const std::vector<bool>& bfloat16) {
+  std::int64_t floats = 0;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    floats += WeightArena::floats_of(panel_floats(sources[i], bfloat16[i]));
+    floats += WeightArena::floats_of(std::ssize(sources[i].bias));
+  }
+  return floats;
+}
+
+}  // namespace
+
+void PanelSource::add_rows(const at::Tensor& weight_NK, const at::Tensor& bias_N) {
+  ROUTEOPD_INVARIANT(weight_NK.is_contiguous() && weight_NK.scalar_type() == at::kFloat);
+  inputs = weight_NK.size(1);
+  const float* const first = weight_NK.const_data_ptr<float>();
+  if (bias_N.defined()) bias.resize(rows.size());  // rows before these may have none
+  for (std::int64_t i = 0; i < weight_NK.size(0); ++i) rows.push_back(first + i * inputs);
+  if (bias_N.defined()) {
+    const float* const values = bias_N.const_data_ptr<float>();
+    bias.insert(bias.end(), values, values + bias_N.numel());
+  } else if (!bias.empty()) {
+    bias.resize(rows.size());
+  }
+  outputs += weight_NK.size(0);
+}
+
+void PanelSource::fill_panel() {
+  while (rows.size() % kPanelWidth != 0) rows.push_back(nullptr);
+  if (!bias.empty()) bias.resize(rows.size());
+}
+
+PanelSource PanelSource::gated(const at::Tensor& gate_FK, const at::Tensor& gate_bias_F,
+                               const at::Tensor& up_FK, const at::Tensor& up_bias_F) {
+  PanelSource gate, up, both;
+  gate.add_rows(gate_FK, gate_bias_F);
+  gate.fill_panel();
+  up.add_rows(up_FK, up_bias_F);
+  up.fill_panel();
+  both.inputs = gate.inputs;
+  both.outputs = gate_FK.size(0);
+  both.epilogue = Epilogue::kGatedSilu;
+  const bool with_bias = !gate.bias.empty() || !up.bias.empty();
+  for (std::size_t first = 0; first < gate.rows.size(); first += kPanelWidth) {
+    for (const PanelSource* side : {&gate, &up}) {
+      for (std::size_t i = first; i < first + kPanelWidth; ++i) {
+        both.rows.push_back(side->rows[i]);
+        if (with_bias) both.bias.push_back(side->bias.empty() ? 0 : side->bias[i]);
+      }
+    }
+  }
+  return both;
+}
+
+PackedMatrices::PackedMatrices(const std::vector<PanelSource>& sources, WeightStorage storage)
+    : arena_(arena_floats(sources, choose_types(sources, storage))) {
+  const std::vector<bool> bfloat16 = choose_types(sources, storage);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const PanelSource& source = sources[i];
+    Product product;
+    product.outputs = source.outputs;
+    product.epilogue = source.epilogue;
+    product.weight.is_bfloat16 = bfloat16[i];
+    product.weight.panel_count = std::ssize(source.rows) / kPanelWidth;
+    product.weight.inputs = source.inputs;
+    float* const panels =
+        memory_.emplace_back(arena_.take({panel_floats(source, bfloat16[i])})).data_ptr<float>();
+    product.weight.panels = panels;
+    at::parallel_for(0, product.weight.panel_count, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t p = begin; p < end; ++p) {
+        PanelRows rows{};
+        std::copy_n(source.rows.begin() + p * kPanelWidth, kPanelWidth, rows.begin());
+        pack_panel(rows, product.weight, p, panels);
+      }
+    });
+    if (!source.bias.empty()) {
+      float* const bias = memory_.emplace_back(arena_.take({std::ssize(source.bias)})).data_ptr<float>();
+      std::copy(source.bias.begin(), source.bias.end(), bias);
+      product.bias_panels = bias;
+    }
+    products_.push_back(product);
+  }
+}
+
+std::int64_t PackedMatrices::bytes() const {
+  std::int64_t bytes = 0;
+  for (const Product& product : products_) bytes += product.weight.bytes();
+  return bytes;
+}
+
+}  // namespace routeopd::model

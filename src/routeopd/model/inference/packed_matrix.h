@@ -1,0 +1,54 @@
+// Weights of a model laid out for kernels/packed_gemm.h, all of them in one stretch of memory.
+//
+// Shapes: N outputs, K inputs.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "routeopd/model/kernels/packed_gemm.h"
+#include "routeopd/model/weight_arena.h"
+
+namespace routeopd::model {
+
+enum class WeightStorage {
+  kFloat32,
+  kBFloat16,  // rounded to nearest: half the memory traffic, and another model unless the weights came from bfloat16
+  kExact,  // bfloat16 where that loses nothing, float32 elsewhere
+};
+
+// A matrix that is to be laid out: the rows [K] of its panels, null for zeros, and a bias beside them.
+struct PanelSource {
+  std::vector<const float*> rows;  // a multiple of 16
+  std::vector<float> bias;         // as many, or none
+  std::int64_t inputs = 0;
+  std::int64_t outputs = 0;
+  Epilogue epilogue = Epilogue::kStore;
+
+  // The rows of weight_NK, whose bias may be undefined; call again for rows that stand behind them.
+  void add_rows(const at::Tensor& weight_NK, const at::Tensor& bias_N);
+  void fill_panel();  // with zeros, up to a multiple of 16
+
+  // Rows of gate and up in turns, 16 of each.
+  static PanelSource gated(const at::Tensor& gate_FK, const at::Tensor& gate_bias_F, const at::Tensor& up_FK,
+                           const at::Tensor& up_bias_F);
+};
+
+// Lays out matrices, in several threads. The products point into memory that this object owns.
+class PackedMatrices {
+ public:
+  PackedMatrices(const std::vector<PanelSource>& sources, WeightStorage storage);
+
+  const Product& operator[](std::size_t i) const { return products_[i]; }
+  std::int64_t bytes() const;
+
+ private:
+  WeightArena arena_;
+  std::vector<at::Tensor> memory_;
+  std::vector<Product> products_;
+};
+
+}  // namespace routeopd::model
