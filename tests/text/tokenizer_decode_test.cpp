@@ -161,5 +161,29 @@ TEST(StreamDecoder, AnIdThatIsNoneLeavesItAsItWas) {
   EXPECT_EQ(stream.add(tokenizer.id_of("©")), "é");
 }
 
+// What stands before the first token of a text is the decoder's to drop; every other byte is some token's.
+TEST(TokenBytes, AreTheTextOneBehindAnother) {
+  std::mt19937 random(5);
+  for (const char* name : {"qwen", "llama3", "smollm", "llama2"}) {
+    const Tokenizer tokenizer = made_of(golden_json(name));
+    int texts = 0, halves = 0;
+    for (int i = 0; i < 500; ++i) {
+      const std::vector<std::int32_t> ids = random_ids(tokenizer, random);
+      std::string bytes;
+      for (const std::int32_t id : ids) {
+        bytes += tokenizer.bytes_of(id);
+        halves += find_invalid_utf8(tokenizer.bytes_of(id)) == std::string_view::npos ? 0 : 1;
+      }
+      const std::string text = tokenizer.decode(ids), shown = lossy_utf8(bytes);
+      EXPECT_TRUE(shown == text || shown == " " + text) << name << ": " << shown << " is not " << text;
+      texts += text.empty() ? 0 : 1;
+    }
+    EXPECT_GT(texts, 400);
+    EXPECT_GT(halves, 100) << name << " has tokens that are parts of characters";
+    EXPECT_EQ(tokenizer.bytes_of(tokenizer.real_ids()), "");
+    EXPECT_EQ(tokenizer.bytes_of(-1), "");
+  }
+}
+
 }  // namespace
 }  // namespace routeopd::text
