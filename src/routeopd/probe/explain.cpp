@@ -82,7 +82,10 @@ std::vector<std::size_t> largest(const Values& values, std::size_t most) {
 }
 
 report::ExplainedPair explained_pair(const Transport& state, const reference::Pair& pair) {
-  report::ExplainedPair row{.source = pair.source, .destination = pair.destination, .target = pair.target};
+  report::ExplainedPair row;
+  row.source = pair.source;
+  row.destination = pair.destination;
+  row.target = pair.target;
   const auto place = [&](std::int32_t id) -> std::optional<std::size_t> {
     const auto at = std::lower_bound(state.ids.begin(), state.ids.end(), id);
     if (at == state.ids.end() || *at != id) return std::nullopt;

@@ -50,7 +50,7 @@ std::string legend() {
   for (int level = 0; level <= static_cast<int>(kMassLevels.size()); ++level)
     fmt::format_to(std::back_inserter(out), "<span class=\"m{}\">{}</span>", level,
                    html_escaped(level_name(level)));
-  return out + "</p>\n";
+  return out.append("</p>\n");
 }
 
 // A line feed is shown and obeyed, once the link is closed.
@@ -67,7 +67,7 @@ void append_token(const Explanation& explanation, std::size_t place, std::string
 }
 
 void append_table(const Table& table, std::string& out) {
-  out += "<div class=\"scroll\"><table>";
+  out += "<div class=\"scroll\" tabindex=\"0\"><table>";
   if (!table.title.empty())
     fmt::format_to(std::back_inserter(out), "<caption>{}</caption>", html_escaped(table.title));
   bool titled = false;
@@ -110,7 +110,7 @@ std::string explanation_html(const Explanation& explanation) {
   fmt::format_to(std::back_inserter(out),
                  "<details><summary>Prompt</summary><div class=\"prompt\">{}</div></details>\n",
                  html_escaped(visible(explanation.prompt)));
-  out += "<main>\n<div>\n<h2>Response</h2>\n" + legend();
+  out.append("<main>\n<div>\n<h2>Response</h2>\n").append(legend());
   out +=
       "<input type=\"checkbox\" id=\"numbers\"> <label for=\"numbers\">mass as numbers</label>\n"
       "<span class=\"faint\">Click a token, or arrow keys and Enter.</span>\n<div class=\"response\">";
@@ -120,7 +120,7 @@ std::string explanation_html(const Explanation& explanation) {
   std::vector<std::size_t> places(explanation.tokens.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
   append_table(token_table(explanation, places), out);
-  out += "</details>\n</div>\n<div aria-live=\"polite\">\n";
+  out += "</details>\n</div>\n<div>\n";
   for (const std::size_t place : places) {
     if (place != explanation.chosen) append_panel(explanation, place, out);
   }

@@ -45,7 +45,7 @@ inline constexpr std::string_view kPageScript = R"js(
 "use strict";
 const tokens = [...document.querySelectorAll(".t")];
 const place = link => Number(link.hash.slice(2));
-function open(at, focus) {
+function show(at, focus) {
   for (const shown of document.querySelectorAll(".panel.open")) shown.classList.remove("open");
   document.getElementById("t" + at).classList.add("open");
   for (const link of tokens) {
@@ -60,13 +60,13 @@ function linked() {
   return found && Number(found[1]) < tokens.length ? Number(found[1]) : null;
 }
 document.body.classList.add("scripted");
-open(linked() ?? Number(document.querySelector(".panel.chosen").id.slice(1)), false);
-addEventListener("hashchange", () => { if (linked() !== null) open(linked(), false); });
+show(linked() ?? Number(document.querySelector(".panel.chosen").id.slice(1)), false);
+addEventListener("hashchange", () => { if (linked() !== null) show(linked(), false); });
 document.addEventListener("click", event => {
   const link = event.target.closest('a[href^="#t"]');
   if (!link) return;
   event.preventDefault();
-  open(place(link), link.classList.contains("t"));
+  show(place(link), link.classList.contains("t"));
   history.replaceState(null, "", link.hash);
 });
 document.querySelector(".response").addEventListener("keydown", event => {

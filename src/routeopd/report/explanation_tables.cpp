@@ -86,8 +86,8 @@ std::vector<std::string> heading_lines(const Explanation& explanation) {
 
 Table token_table(const Explanation& explanation, const std::vector<std::size_t>& places) {
   Table table{"",
-              {{"token", kRight},
-               {"", kLeft},
+              {{"at", kRight},
+               {"token", kLeft},
                {"M", kRight},
                {"π_S", kRight},
                {"π_T", kRight},

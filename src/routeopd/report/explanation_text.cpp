@@ -48,15 +48,16 @@ std::string legend() {
   std::string out = "mass of the state at which a token was written:";
   for (int level = 0; level <= static_cast<int>(kMassLevels.size()); ++level)
     out += fmt::format(" {}", colored(fmt::format(" {} ", level_name(level)), level));
-  return out + "\n";
+  return out.append("\n");
 }
 
 std::string table_text(const Table& table) {
   TextTable text(table.columns);
   for (const auto& row : table.rows) text.add(row);
-  std::string out = table.title.empty() ? "" : table.title + "\n";
+  std::string out;
+  if (!table.title.empty()) out.append(table.title).append("\n");
   out += text.text();
-  if (!table.note.empty()) out += table.note + "\n";
+  if (!table.note.empty()) out.append(table.note).append("\n");
   return out;
 }
 
@@ -76,8 +77,8 @@ std::vector<std::size_t> heaviest_places(const Explanation& explanation) {
 
 std::string explanation_text(const Explanation& explanation, bool colors) {
   std::string out;
-  for (const std::string& line : heading_lines(explanation)) out += line + "\n";
-  out += "\n" + response_lines(explanation, colors) + "\n";
+  for (const std::string& line : heading_lines(explanation)) out.append(line).append("\n");
+  out.append("\n").append(response_lines(explanation, colors)).append("\n");
   if (colors) {
     const std::vector<std::size_t> places = heaviest_places(explanation);
     out += legend();
@@ -90,7 +91,8 @@ std::string explanation_text(const Explanation& explanation, bool colors) {
   }
   if (explanation.tokens.empty()) return out;
   out += fmt::format("\nAt {}:\n", token_name(explanation, explanation.chosen));
-  for (const Table& table : tables_of(explanation, explanation.chosen)) out += table_text(table) + "\n";
+  for (const Table& table : tables_of(explanation, explanation.chosen))
+    out.append(table_text(table)).append("\n");
   out.pop_back();
   return out;
 }
