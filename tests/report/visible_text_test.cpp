@@ -22,6 +22,12 @@ TEST(VisibleText, NothingActsOnATerminal) {
             "a\\u{202e}b\\u{2066}c\\u{200b}d\\u{feff}e\\u{2028}f");
 }
 
+TEST(VisibleText, LinesAreShownAndObeyed) {
+  EXPECT_EQ(visible_lines("a\n\nb\x1b"), "a\\n\n\\n\nb\\x1b");
+  EXPECT_EQ(visible_lines("\n"), "\\n\n");
+  EXPECT_EQ(visible_lines(""), "");
+}
+
 TEST(VisibleText, ShowsBytesThatMakeNoCharacter) {
   EXPECT_EQ(visible("\xf0\x9f\x98"), "\\xf0\\x9f\\x98");
   EXPECT_EQ(visible("a\x80z\xc3"), "a\\x80z\\xc3");

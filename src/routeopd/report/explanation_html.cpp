@@ -109,7 +109,7 @@ std::string explanation_html(const Explanation& explanation) {
     fmt::format_to(std::back_inserter(out), "<p class=\"faint\">{}</p>\n", html_escaped(line));
   fmt::format_to(std::back_inserter(out),
                  "<details><summary>Prompt</summary><div class=\"prompt\">{}</div></details>\n",
-                 html_escaped(visible(explanation.prompt)));
+                 html_escaped(visible_lines(explanation.prompt)));
   out.append("<main>\n<div>\n<h2>Response</h2>\n").append(legend());
   out +=
       "<input type=\"checkbox\" id=\"numbers\"> <label for=\"numbers\">mass as numbers</label>\n"

@@ -172,10 +172,7 @@ Table pair_table(const Explanation& explanation, std::size_t place) {
 Table step_table(const Explanation& explanation, std::size_t place) {
   const ExplainedToken& token = explanation.tokens[place];
   Table table{
-      fmt::format(
-          "One exact step on all of U (every logit moves by φ, so every pair meets its shared target): "
-          "M {:.4f} → {:.4f}, π_S(U) {} % → {} %",
-          token.mass, token.mass_after, percent(token.student_mass), percent(token.student_mass_after)),
+      "One exact step on all of U: every logit moves by φ, so that every pair meets its shared target",
       {{"", kLeft},
        {"id", kLeft},
        {"p_S before", kRight},
@@ -199,8 +196,10 @@ Table step_table(const Explanation& explanation, std::size_t place) {
                           share(row.p_teacher), signed_number(row.potential), signed_number(row.bounded),
                           percent(std::max(row.q_minus, row.q_plus))});
   }
-  table.note =
-      fmt::format("{} of the {} ids of U: those that the pairs name", table.rows.size(), token.support);
+  table.note = fmt::format(
+      "M {:.4f} → {:.4f}, π_S(U) {} % → {} %; {} of the {} ids of U are shown, those that the pairs name",
+      token.mass, token.mass_after, percent(token.student_mass), percent(token.student_mass_after),
+      table.rows.size(), token.support);
   return table;
 }
 

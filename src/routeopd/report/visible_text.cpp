@@ -71,6 +71,18 @@ std::string visible(std::string_view bytes) {
   return out;
 }
 
+std::string visible_lines(std::string_view bytes) {
+  std::string out;
+  while (!bytes.empty()) {
+    const std::size_t feed = bytes.find('\n');
+    const std::string_view line = bytes.substr(0, feed == bytes.npos ? feed : feed + 1);
+    append_visible(line, false, out);
+    if (feed != bytes.npos) out += '\n';
+    bytes.remove_prefix(line.size());
+  }
+  return out;
+}
+
 std::string in_quotes(std::string_view bytes) {
   std::string out = "\"";
   append_visible(bytes, true, out);

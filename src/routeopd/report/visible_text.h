@@ -13,7 +13,10 @@ namespace routeopd::report {
 // escaped (\n, \x1b, \u{202e}), and so are bytes that make no character (\xf0).
 std::string visible(std::string_view bytes);
 
-// The same between quotation marks, with \" and \\ inside, so that two different tokens never look alike.
+// The same with every line feed shown and obeyed.
+std::string visible_lines(std::string_view bytes);
+
+// As visible(), between quotation marks, with \" and \\ inside, so that two different tokens never look alike.
 std::string in_quotes(std::string_view bytes);
 
 // For the text of an element and for a quoted attribute.
