@@ -158,6 +158,14 @@ TEST(ExplanationJson, HoldsEverythingAndNumbersReadBack) {
   EXPECT_EQ(json["tokens"][2]["text"], "\ufffd");
 }
 
+TEST(Explanation, AnIdWithoutATokenIsShownByItsNumber) {
+  Explanation explanation = example();
+  explanation.texts[2] = "";
+  EXPECT_THAT(explanation_text(explanation, false), HasSubstr("[id 2]"));
+  EXPECT_THAT(explanation_html(explanation), HasSubstr(">[id 2]</a>"));
+  EXPECT_THAT(explanation_text(explanation, false), HasSubstr("1  id 2 "));
+}
+
 TEST(Explanation, NamesItsIdsAndItsHeaviestToken) {
   Explanation explanation = example();
   EXPECT_EQ(mentioned_ids(explanation.tokens), (std::vector<std::int32_t>{1, 2, 3, 9}));

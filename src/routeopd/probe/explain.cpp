@@ -20,7 +20,7 @@ using reference::Transport;
 using reference::Values;
 using routing::ObjectiveOptions;
 
-// Logits that are held for all states at once; more than this is a gigabyte and past what anybody looks at.
+// Ids of one model over all states; both models' ids and logits there are then about 1.5 GB.
 constexpr std::int64_t kMostLogits = 1 << 26;
 
 // U of one state with both models' logits there.

@@ -62,7 +62,7 @@ void append_token(const Explanation& explanation, std::size_t place, std::string
                  "<a class=\"t m{0}\" href=\"#t{1}\" data-mass=\"{2:.2f}\" title=\"{3}: mass {2:.4f}\" "
                  "aria-label=\"{3}, mass {2:.2f}\">{4}</a>",
                  mass_level(token.mass), place, token.mass, name,
-                 html_escaped(bytes.empty() ? fmt::format("[{}]", token.id) : visible(bytes)));
+                 html_escaped(bytes.empty() ? fmt::format("[id {}]", token.id) : visible(bytes)));
   if (bytes.find('\n') != std::string::npos) out += "<br>";
 }
 

@@ -30,7 +30,8 @@ std::string colored(const std::string& text, int level) {
 std::string response_lines(const Explanation& explanation, bool colors) {
   std::string out;
   for (const ExplainedToken& token : explanation.tokens) {
-    const std::string bytes = bytes_of(explanation, token.id);
+    std::string bytes = bytes_of(explanation, token.id);
+    if (bytes.empty()) bytes = fmt::format("[id {}]", token.id);
     const int level = colors ? mass_level(token.mass) : 0;
     std::size_t from = 0;
     for (std::size_t feed = bytes.find('\n'); feed != std::string::npos; feed = bytes.find('\n', from)) {
