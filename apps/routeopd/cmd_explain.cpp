@@ -13,6 +13,7 @@
 #include "progress.h"
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/engine/local_engine.h"
+#include "routeopd/formats/json_file.h"
 #include "routeopd/probe/explain.h"
 #include "routeopd/report/explanation.h"
 #include "routeopd/text/compatibility.h"
@@ -69,12 +70,13 @@ report::Explanation explain(const ExplainArguments& arguments) {
     throw UserError("--teacher: the pair is not compatible ({}); `routeopd check` shows every check",
                     difference);
   const text::Tokenizer tokenizer(arguments.student);
-  const Prompt prompt = text::make_prompt(
-      "--prompt", 0,
-      text::PromptTemplate(arguments.prompt_template, arguments.student).apply(arguments.prompt), tokenizer);
+  const text::PromptTemplate words(arguments.prompt_template, arguments.student);
+  const Prompt prompt = formats::naming(
+      "--prompt", [&] { return text::make_prompt("1", 0, words.apply(arguments.prompt), tokenizer); });
   if (prompt.ids.empty()) throw UserError("--prompt: has no tokens; expected some text");
   std::vector<std::int32_t> response_ids;
-  if (arguments.response) response_ids = tokenizer.encode(*arguments.response);
+  if (arguments.response)
+    response_ids = formats::naming("--response", [&] { return tokenizer.encode(*arguments.response); });
   if (arguments.response && response_ids.empty())
     throw UserError(
         "--response: has no tokens; expected some text, or no --response for one that is written");

@@ -3,6 +3,8 @@
 
     explain_test.py PROGRAM SOURCE_DIRECTORY
 """
+import base64
+import hashlib
 import html.parser
 import json
 import math
@@ -155,6 +157,10 @@ class Explain(Case):
         for tag, attributes in parsed.elements:
             self.assertNotIn("src", attributes)
             self.assertTrue(attributes.get("href", "#").startswith("#"))
+        script = re.search(r"<script>(.*?)</script>", page.read_text(), re.S)[1]
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        policy = next(a["content"] for tag, a in parsed.elements if a.get("http-equiv") == "Content-Security-Policy")
+        self.assertIn(f"script-src 'sha256-{digest}'", policy, "a browser runs the script by its digest")
         answer = self.run_program(*ASKED, "--max-new", 5, "--html", page, "--quiet")
         self.assertEqual((answer.returncode, answer.stdout, answer.stderr), (0, "", ""))
 
@@ -185,6 +191,8 @@ class Explain(Case):
         self.refuses("one side alone", *ASKED, "--arm", "source_only")
         self.refuses("budget", *ASKED, "--budget", "large")
         self.refuses("no chat template", *ASKED[:-2], "--template", "chat")
+        self.refuses("--response: text: expected UTF-8", *ASKED, "--response", os.fsdecode(b"a\xff"))
+        self.refuses("--prompt: text: expected UTF-8", *ASKED[:5], "--prompt", os.fsdecode(b"a\xff"))
         self.refuses("--response: has no tokens", *ASKED, "--response", "")
         self.refuses("nowhere", *ASKED, "--html", self.path / "nowhere" / "page.html")
         self.refuses("--prompt is required", *ASKED[:5], code=2)

@@ -54,7 +54,12 @@ Explanation example() {
   explanation.response = "x\n\xf0";
   explanation.finish = "stop";
   explanation.seed = 7;
-  explanation.objective = {{"arm", "routeopd"}, {"k", 32}, {"m", 2}, {"budget", "adaptive"}};
+  explanation.objective = {{"arm", "routeopd"},
+                           {"k", 32},
+                           {"m", 2},
+                           {"pairs", "sample"},
+                           {"budget", "adaptive"},
+                           {"destination", "teacher_deficit"}};
   explanation.tokens = {routed, agreed, half};
   explanation.texts = {{1, kAttack}, {2, "x\n"}, {3, "\xf0\x9f"}};
   return explanation;
@@ -156,6 +161,14 @@ TEST(ExplanationJson, HoldsEverythingAndNumbersReadBack) {
   EXPECT_EQ(json["tokens"][1]["not_routed"], explanation.tokens[1].not_routed);
   EXPECT_EQ(json["tokens"][2]["bytes"], "f09f");
   EXPECT_EQ(json["tokens"][2]["text"], "\ufffd");
+}
+
+TEST(Explanation, TheHeadingTellsWhatMoves) {
+  Explanation explanation = example();
+  EXPECT_THAT(explanation_text(explanation, false),
+              HasSubstr("arm routeopd, k = 32, m = 2, budget adaptive, to teacher_deficit, seed 7\n"));
+  explanation.objective["pairs"] = "exact";
+  EXPECT_THAT(explanation_text(explanation, false), HasSubstr("k = 32, all pairs (exact), budget adaptive"));
 }
 
 TEST(Explanation, AnIdWithoutATokenIsShownByItsNumber) {

@@ -72,6 +72,9 @@ std::vector<std::string> heading_lines(const Explanation& explanation) {
                                     [](const ExplainedToken& token) { return token.not_routed.empty(); });
   double mass = 0;
   for (const ExplainedToken& token : explanation.tokens) mass += token.mass;
+  const std::string pairs = setting(explanation, "pairs") == "exact"
+                                ? "all pairs (exact)"
+                                : fmt::format("m = {}", setting(explanation, "m"));
   return {fmt::format("student {}, teacher {}", visible(explanation.student), visible(explanation.teacher)),
           fmt::format("prompt of {} tokens, response of {} ({}), {} of them routed, mean mass {:.4f}",
                       explanation.prompt_tokens, tokens,
@@ -79,9 +82,9 @@ std::vector<std::string> heading_lines(const Explanation& explanation) {
                       : explanation.finish == "stop" ? "ended by the student"
                                                      : "cut off",
                       routed, tokens == 0 ? 0 : mass / static_cast<double>(tokens)),
-          fmt::format("arm {}, k = {}, m = {}, budget {}, seed {}", setting(explanation, "arm"),
-                      setting(explanation, "k"), setting(explanation, "m"), setting(explanation, "budget"),
-                      explanation.seed)};
+          fmt::format("arm {}, k = {}, {}, budget {}, to {}, seed {}", setting(explanation, "arm"),
+                      setting(explanation, "k"), pairs, setting(explanation, "budget"),
+                      setting(explanation, "destination"), explanation.seed)};
 }
 
 Table token_table(const Explanation& explanation, const std::vector<std::size_t>& places) {
