@@ -161,5 +161,35 @@ TEST(StreamDecoder, AnIdThatIsNoneLeavesItAsItWas) {
   EXPECT_EQ(stream.add(tokenizer.id_of("©")), "é");
 }
 
+// Of ids at random where the decoder is ByteLevel; of texts where it is byte fallback, which makes each byte of a broken
+// run U+FFFD. What a decoder drops before a text is a space.
+TEST(TokenBytes, AreTheTextOneBehindAnother) {
+  std::mt19937 random(5);
+  const auto expect_text = [](const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids) {
+    std::string bytes;
+    int parts = 0;
+    for (const std::int32_t id : ids) {
+      bytes += tokenizer.bytes_of(id);
+      parts += find_invalid_utf8(tokenizer.bytes_of(id)) == std::string_view::npos ? 0 : 1;
+    }
+    const std::string text = tokenizer.decode(ids), shown = lossy_utf8(bytes);
+    EXPECT_TRUE(shown == text || shown == " " + text) << shown << " is not " << text;
+    return parts;  // tokens that are parts of characters
+  };
+  for (const char* name : {"qwen", "llama3", "smollm"}) {
+    const Tokenizer tokenizer = made_of(golden_json(name));
+    int parts = 0;
+    for (int i = 0; i < 500; ++i) parts += expect_text(tokenizer, random_ids(tokenizer, random));
+    EXPECT_GT(parts, 100);
+    EXPECT_EQ(tokenizer.bytes_of(tokenizer.real_ids()), "");
+    EXPECT_EQ(tokenizer.bytes_of(-1), "");
+  }
+  const Tokenizer fallback = made_of(golden_json("llama2"));
+  int parts = 0;
+  for (const char* text : {"the cat", " the  cat\n", "x😀 y", "<0x41> 東京\t</s>"})
+    parts += expect_text(fallback, fallback.encode(text));
+  EXPECT_GE(parts, 4) << "the bytes of a character that has no token";
+}
+
 }  // namespace
 }  // namespace routeopd::text

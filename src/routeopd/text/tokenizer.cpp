@@ -3,6 +3,8 @@
 #include "routeopd/text/tokenizer.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <numeric>
 #include <optional>
 #include <system_error>
@@ -231,6 +233,27 @@ std::string Tokenizer::token_of(std::int32_t id) const {
   const std::ptrdiff_t place = parts_->added_place(id);
   return place >= 0 ? parts_->added[static_cast<std::size_t>(place)].content
                     : parts_->bpe.vocabulary().token_of(id);
+}
+
+std::string Tokenizer::bytes_of(std::int32_t id) const {
+  if (token_of(id).empty()) return {};
+  std::string once;
+  if (parts_->decoder.only_byte_level()) {
+    parts_->append_bytes(id, once);
+    return once;
+  }
+  const std::string token = parts_->text_of(id);
+  if (parts_->bpe.byte_fallback() && parts_->added_place(id) < 0) {
+    unsigned value = 0;
+    const char* const digits = token.data() + 3;
+    const bool framed = token.size() == 6 && token.starts_with("<0x") && token.back() == '>';
+    if (framed && std::from_chars(digits, digits + 2, value, 16).ptr == digits + 2)
+      return std::string(1, static_cast<char>(value));
+  }
+  // What decoders do to the beginning of a text shows at the first of two, not at the second.
+  once = decode(std::array{id});
+  const std::string twice = decode(std::array{id, id});
+  return twice.starts_with(once) ? twice.substr(once.size()) : once;
 }
 
 const std::vector<AddedToken>& Tokenizer::added_tokens() const {

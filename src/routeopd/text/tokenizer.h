@@ -48,6 +48,9 @@ class Tokenizer {
   // The file's spelling of an id; empty where an id in range has none.
   std::string token_of(std::int32_t id) const;
 
+  // The bytes that an id stands for inside a text; a part of a character, perhaps. Empty where an id in range has none.
+  std::string bytes_of(std::int32_t id) const;
+
   // In the order of their ids.
   const std::vector<AddedToken>& added_tokens() const;
 

@@ -1,0 +1,186 @@
+// routeopd explain: one response, and what would be moved where at each of its tokens.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "command.h"
+#include "progress.h"
+#include "routeopd/base/atomic_file.h"
+#include "routeopd/engine/local_engine.h"
+#include "routeopd/formats/json_file.h"
+#include "routeopd/probe/explain.h"
+#include "routeopd/report/explanation.h"
+#include "routeopd/text/compatibility.h"
+#include "routeopd/text/prompts.h"
+
+namespace routeopd::app {
+namespace {
+
+// Tokens that are written where nobody says how many.
+constexpr std::int64_t kUsualLength = 128;
+
+struct ExplainArguments {
+  std::string student, teacher, prompt;
+  std::string prompt_template = "raw";
+  std::optional<std::string> response;
+  double temperature = 1, top_p = 1;
+  std::int64_t max_new = 0;
+  std::uint64_t seed = 42;
+  std::optional<std::int64_t> token;
+  std::string html;
+  Json objective;
+  OutputFlags output;
+};
+
+// Colours where a person looks on, unless they said that they want none (no-color.org).
+bool wants_colors() {
+  const char* const no_color = std::getenv("NO_COLOR");
+  const char* const terminal = std::getenv("TERM");
+  return ::isatty(STDOUT_FILENO) == 1 && (no_color == nullptr || *no_color == '\0') && terminal != nullptr &&
+         std::string_view(terminal) != "dumb";
+}
+
+Rollout written(engine::Engine& student, const Prompt& prompt, const ExplainArguments& arguments,
+                std::int64_t max_new, std::int32_t columns) {
+  const engine::Sampling sampling{.n = 1,
+                                  .decoding = {arguments.temperature, arguments.top_p},
+                                  .max_new_tokens = max_new,
+                                  .seed = arguments.seed};
+  return student.generate(std::span(&prompt, 1), sampling, {.k = columns, .hidden = true});
+}
+
+Json settings_of(const routing::ObjectiveOptions& options) {
+  Json settings = Json::object();
+  for (const auto& field : routing::objective_fields()) settings[field.name] = field.get(options);
+  return settings;
+}
+
+report::Explanation explain(const ExplainArguments& arguments) {
+  const routing::ObjectiveOptions options = routing::objective_from(arguments.objective);
+  probe::check_explainable(options);
+  const std::string difference =
+      text::check_compatibility(arguments.student, arguments.teacher).first_difference();
+  if (!difference.empty())
+    throw UserError("--teacher: the pair is not compatible ({}); `routeopd check` shows every check",
+                    difference);
+  const text::Tokenizer tokenizer(arguments.student);
+  const text::PromptTemplate words(arguments.prompt_template, arguments.student);
+  const Prompt prompt = formats::naming(
+      "--prompt", [&] { return text::make_prompt("1", 0, words.apply(arguments.prompt), tokenizer); });
+  if (prompt.ids.empty()) throw UserError("--prompt: has no tokens; expected some text");
+  std::vector<std::int32_t> response_ids;
+  if (arguments.response)
+    response_ids = formats::naming("--response", [&] { return tokenizer.encode(*arguments.response); });
+  if (arguments.response && response_ids.empty())
+    throw UserError(
+        "--response: has no tokens; expected some text, or no --response for one that is written");
+
+  Progress progress("explain", -1, arguments.output.quiet);
+  const model::Model student_model = model::load_model(arguments.student),
+                     teacher_model = model::load_model(arguments.teacher);
+  engine::LocalEngine student(student_model, tokenizer.real_ids()),
+      teacher(teacher_model, tokenizer.real_ids());
+  const std::int32_t columns = probe::explained_columns(options, student.real_ids());
+  const std::span prompts(&prompt, 1);
+  const std::int64_t max_new =
+      std::min(engine::longest_response(student_model, prompts, arguments.max_new, kUsualLength),
+               engine::longest_response(teacher_model, prompts, arguments.max_new, kUsualLength));
+  progress.update(0, "models read");
+  Rollout rollout = arguments.response ? probe::given_rollout(prompt.ids, response_ids)
+                                       : written(student, prompt, arguments, max_new, columns);
+  progress.update(0, fmt::format("{} tokens", rollout.states()));
+
+  report::Explanation explanation;
+  explanation.student = arguments.student;
+  explanation.teacher = arguments.teacher;
+  explanation.prompt = prompt.text;
+  explanation.prompt_tokens = std::ssize(prompt.ids);
+  explanation.response = tokenizer.decode(rollout.id_N);
+  explanation.finish = arguments.response                                    ? "given"
+                       : rollout.responses_B.front().finish == Finish::kStop ? "stop"
+                                                                             : "length";
+  explanation.seed = arguments.seed;
+  explanation.objective = settings_of(options);
+  if (!arguments.response)
+    explanation.decoding = {
+        {"temperature", arguments.temperature}, {"top_p", arguments.top_p}, {"max_new", max_new}};
+  explanation.tokens = probe::explain_rollout(student, teacher, rollout, options, arguments.seed);
+  for (const std::int32_t id : report::mentioned_ids(explanation.tokens))
+    explanation.texts[id] = tokenizer.bytes_of(id);
+  explanation.chosen = report::heaviest(explanation.tokens);
+  if (arguments.token) {
+    if (*arguments.token >= std::ssize(explanation.tokens))
+      throw UserError("--token: expected 0 to {}, as the response has {} tokens, got {}",
+                      explanation.tokens.size() - 1, explanation.tokens.size(), *arguments.token);
+    explanation.chosen = static_cast<std::size_t>(*arguments.token);
+  }
+  return explanation;
+}
+
+void run_explain(const ExplainArguments& arguments) {
+  std::optional<AtomicFile> page;  // a place that cannot be written is told before the work
+  if (!arguments.html.empty()) page.emplace(arguments.html);
+  const report::Explanation explanation = explain(arguments);
+  if (page) {
+    page->write(report::explanation_html(explanation));
+    page->commit();
+  }
+  if (arguments.output.json) {
+    std::cout << report::explanation_json(explanation).dump(-1, ' ', false, Json::error_handler_t::replace)
+              << '\n';
+  } else if (!page && !arguments.output.quiet) {
+    std::cout << report::explanation_text(explanation, wants_colors());
+  }
+  if (page && !arguments.output.quiet)
+    std::cerr << fmt::format("{}: {} tokens\n", arguments.html, explanation.tokens.size());
+  if (!std::cout.flush()) throw UserError("standard output: cannot be written");
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app) {
+  const auto arguments = std::make_shared<ExplainArguments>();
+  app.add_option("--student", arguments->student, "Hugging Face model directory")->required();
+  app.add_option("--teacher", arguments->teacher, "The same")->required();
+  app.add_option("--prompt", arguments->prompt, "What the student is asked")->required();
+  app.add_option("--template", arguments->prompt_template,
+                 "How the prompt is asked: chat, raw, or a text with {problem}")
+      ->capture_default_str();
+  app.add_option("--response", arguments->response,
+                 "Explain this response in place of one that the student writes");
+  app.add_option("--token", arguments->token,
+                 "The response token whose tables are shown, from 0; without it the one with the most mass")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24));
+  app.add_option("--temperature", arguments->temperature, "0 is greedy; scores are at temperature 1 always")
+      ->check(between(0, 100))
+      ->capture_default_str();
+  app.add_option("--top-p", arguments->top_p, "Share of the most likely ids that is sampled from")
+      ->check(between(1e-6, 1))
+      ->capture_default_str();
+  app.add_option("--max-new", arguments->max_new,
+                 "Longest response, in tokens; 0: 128, or what the models' positions leave")
+      ->check(CLI::Range(0, 1 << 24))
+      ->capture_default_str();
+  app.add_option("--seed", arguments->seed, "Seed of the response and of the pairs")->capture_default_str();
+  app.add_option("--html", arguments->html, "Write a page with every token's tables to this file");
+  add_output_flags(app, arguments->output);
+  add_fields(app, routing::objective_fields(), arguments->objective);
+  app.footer(
+      "Colours on a terminal, unless NO_COLOR is set; plain tables elsewhere; see docs/explain.md.\n\n"
+      "Example:\n"
+      "  routeopd explain --student lab/base --teacher lab/teacher --template $'Problem: "
+      "{problem}\\nSolution:' \\\n"
+      "    --prompt 'Sofia has 14 boxes. Then Sofia finds 7, loses 9 and collects 5. How many boxes are "
+      "left?'\n"
+      "  routeopd explain --student A --teacher B --template chat --prompt 'What is 2 + 2?' --html "
+      "page.html");
+  app.callback([arguments] { run_explain(*arguments); });
+}
+
+}  // namespace routeopd::app
