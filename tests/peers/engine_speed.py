@@ -85,8 +85,9 @@ class Row:
 class Session:
     """The engines that run, one of them asked at a time."""
 
-    def __init__(self, engines: dict[str, Engine]) -> None:
+    def __init__(self, engines: dict[str, Engine], vocabulary: int) -> None:
         self.engines = engines
+        self.ids = range(100, min(40000, vocabulary))  # neither special nor the rarest ones
         self.random = random.Random(random.SystemRandom().randrange(1 << 30))
         self.busy: set[str] = set()
         self.idle: dict[str, float] = {}
@@ -103,7 +104,7 @@ class Session:
         print(f"idle, of one core: {shares}" + (f"; stopped while others are asked: {', '.join(sorted(self.busy))}" if self.busy else ""))
 
     def prompts(self, count: int, length: int) -> list[list[int]]:
-        return [[self.random.randrange(100, 40000) for _ in range(length)] for _ in range(count)]
+        return [[self.random.choice(self.ids) for _ in range(length)] for _ in range(count)]
 
     def ask(self, name: str, **request: Any) -> dict[str, Any]:
         engine = self.engines[name]
@@ -319,7 +320,8 @@ LABELS = {"vllm": "vLLM", "llama": "llama.cpp", "transformers": "transformers"}
 MODULES = {"vllm": "vllm", "llama": "llama_cpp", "transformers": "transformers"}
 
 
-def start_engines(args: argparse.Namespace, wanted: list[str], work: pathlib.Path, stack: contextlib.ExitStack) -> dict[str, Engine]:
+def start_engines(args: argparse.Namespace, wanted: list[str], config: dict[str, Any], work: pathlib.Path,
+                  stack: contextlib.ExitStack) -> dict[str, Engine]:
     """Ours and the peers that are wanted and there."""
     cores = sorted(os.sched_getaffinity(0))[:args.threads]
     if len(cores) < args.threads:
@@ -345,7 +347,7 @@ def start_engines(args: argparse.Namespace, wanted: list[str], work: pathlib.Pat
             print(f"{LABELS[name]} is skipped: {python} has no {MODULES[name]}.")
             continue
         if name == "vllm":
-            add(name, Vllm(python, args.model, cores, 2048, work / "vllm.log"))
+            add(name, Vllm(python, args.model, cores, min(2048, config["max_position_embeddings"]), work / "vllm.log"))
         elif name == "llama":
             gguf = work / "model.gguf"
             subprocess.run([python, HERE / "write_gguf.py", args.model, gguf], check=True, stdout=subprocess.DEVNULL)
@@ -412,7 +414,8 @@ def main() -> None:
              and (peer == "transformers" or any(name.endswith(peer) for name in args.names))]
     with contextlib.ExitStack() as stack:
         work = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        session = Session(start_engines(args, peers, work, stack))
+        config = json.loads((pathlib.Path(args.model) / "config.json").read_text())
+        session = Session(start_engines(args, peers, config, work, stack), config["vocab_size"])
         about = {name: engine.ask({"do": "info"}) for name, engine in session.engines.items()}
         print(f"{args.threads} threads, {args.rounds} rounds; " + "; ".join(
             f"{name} {info.get('version', info.get('cpu', ''))}".strip() for name, info in about.items()))
