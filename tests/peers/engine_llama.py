@@ -19,11 +19,13 @@ import llama_cpp as llama
 import numpy as np
 
 MAX_BATCH = 2048  # tokens in one llama_decode
+ERROR = 4  # GGML_LOG_LEVEL_ERROR
 
 
 @llama.llama_log_callback
-def silent(_level: int, _text: bytes, _data: Any) -> None:
-    pass
+def only_errors(level: int, text: bytes, _data: Any) -> None:
+    if level == ERROR:
+        sys.stderr.write(text.decode(errors="replace"))
 
 
 class Model:
@@ -89,7 +91,7 @@ class Model:
 
 def main() -> None:
     path, threads = sys.argv[1], int(sys.argv[2])
-    llama.llama_log_set(silent, ctypes.c_void_p(0))
+    llama.llama_log_set(only_errors, ctypes.c_void_p(0))
     llama.llama_backend_init()
     model = Model(path, threads)
     info = {"version": version("llama-cpp-python"), "threads": threads, "weights": "float32", "kv": "float16",

@@ -51,13 +51,14 @@ def machine_seconds() -> float:
 class Engine:
     """A process in a session of its own, with all that it started."""
 
-    def __init__(self, name: str, command: list[str], log: pathlib.Path, environment: dict[str, str], **popen: Any) -> None:
+    def __init__(self, name: str, command: list[str], log: pathlib.Path, environment: dict[str, str], stdout: int | None = None,
+                 **popen: Any) -> None:
         self.name = name
         self.log = log
         self.paused = False
         with log.open("wb") as errors:
-            self.process = subprocess.Popen(command, stderr=errors, stdin=subprocess.PIPE, start_new_session=True,
-                                            env={**os.environ, **environment}, **popen)
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stdout or errors, stderr=errors,
+                                            start_new_session=True, env={**os.environ, **environment}, **popen)
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         raise NotImplementedError
@@ -150,7 +151,7 @@ class Vllm(Engine):
                   "--max-logprobs", "64", "--enforce-eager"]
         environment = {"VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, cores)), "VLLM_CPU_KVCACHE_SPACE": "1",
                        "VLLM_HOST_IP": "127.0.0.1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1"}
-        super().__init__("vLLM", ["sh", "-c", self.SHELL, "sh", *server], log, environment, stdout=subprocess.DEVNULL)
+        super().__init__("vLLM", ["sh", "-c", self.SHELL, "sh", *server], log, environment)
 
     def wait_until_up(self) -> None:
         start = time.monotonic()

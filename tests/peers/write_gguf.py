@@ -87,20 +87,20 @@ def main() -> None:
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_tokenizer_model("none")
 
-    count = 0
+    tensors: dict[str, np.ndarray] = {}
     for file in sorted(directory.glob("*.safetensors")):
-        for name, values in read_tensors(file).items():
-            if name == "lm_head.weight" and config.get("tie_word_embeddings"):
-                continue
-            if name.endswith(("q_proj.weight", "k_proj.weight")):
-                values = interleave(values, heads if name.endswith("q_proj.weight") else kv_heads)
-            writer.add_tensor(target_name(name), np.ascontiguousarray(values))
-            count += 1
+        tensors |= read_tensors(file)
+    if config.get("tie_word_embeddings") and "lm_head.weight" in tensors:  # either name may hold the one matrix
+        tensors.setdefault("model.embed_tokens.weight", tensors.pop("lm_head.weight"))
+    for name, values in tensors.items():
+        if name.endswith(("q_proj.weight", "k_proj.weight")):
+            values = interleave(values, heads if name.endswith("q_proj.weight") else kv_heads)
+        writer.add_tensor(target_name(name), np.ascontiguousarray(values))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    print(f"{sys.argv[2]}: {count} tensors, float32")
+    print(f"{sys.argv[2]}: {len(tensors)} tensors, float32")
 
 
 if __name__ == "__main__":
