@@ -43,7 +43,7 @@ def score(model: Any, request: dict[str, Any]) -> dict[str, Any]:
     sequences = request["sequences"]
     step = len(sequences) if request.get("together") else 1
     seconds = 0.0
-    logprobs: list[list[float | None]] = []
+    logprobs: list[list[float]] = []
     top_ids: list[list[list[int]]] = []
     for at in range(0, len(sequences), step):
         ids = torch.tensor(sequences[at:at + step])
@@ -52,8 +52,8 @@ def score(model: Any, request: dict[str, Any]) -> dict[str, Any]:
         top = every.topk(request["k"], -1)
         seconds += time.perf_counter() - start
         taken = every[:, :-1].gather(-1, ids[:, 1:, None])[..., 0]
-        logprobs += [[None] + row for row in taken.tolist()]
-        top_ids += [[[]] + rows for rows in top.indices[:, :-1].tolist()]
+        logprobs += taken.tolist()
+        top_ids += top.indices[:, :-1].tolist()
         del every, top
     return {"seconds": seconds, "logprobs": logprobs, "top_ids": top_ids}
 

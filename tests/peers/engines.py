@@ -6,7 +6,7 @@ Every engine answers `ask(request)`; requests and answers are those of bench/eng
     {"do": "score", "sequences": [[ids], ...], "k": 32}     ->  {"seconds": s, "logprobs": [[...], ...], "top_ids": ...}
     {"do": "info"}                                          ->  what it is
 
-Generation is greedy and goes on after an end-of-sequence token. An engine that knows when its first token was there
+Entry t of a sequence's scores is of its token t + 1: the first one is not predicted. Generation is greedy and goes on after an end-of-sequence token. An engine that knows when its first token was there
 answers `first_seconds` as well. A LineEngine is a program that reads requests from standard input; Vllm is a server on
 127.0.0.1, told through HTTP. Both end with this process, however that ends: a LineEngine by the parent-death signal,
 the server by a shell that waits for the end of its standard input.
@@ -187,11 +187,11 @@ class Vllm(Engine):
             seconds, choices = self.complete(request["prompts"], request["new"])
             return {"seconds": seconds, "ids": [choice["token_ids"] for choice in choices]}
         seconds, choices = self.complete(request["sequences"], 1, prompt_logprobs=request["k"])
-        logprobs: list[list[float | None]] = []
+        logprobs: list[list[float]] = []
         top: list[list[list[int]]] = []
         for ids, choice in zip(request["sequences"], choices):
             entries = choice["prompt_logprobs"][1:]  # the first token is not predicted
-            logprobs.append([None] + [entry[str(token)]["logprob"] for token, entry in zip(ids[1:], entries)])
+            logprobs.append([entry[str(token)]["logprob"] for token, entry in zip(ids[1:], entries)])
             ranked = [sorted(entry, key=lambda token, entry=entry: entry[token]["rank"]) for entry in entries]
-            top.append([[]] + [[int(token) for token in tokens[:request["k"]]] for tokens in ranked])
+            top.append([[int(token) for token in tokens[:request["k"]]] for tokens in ranked])
         return {"seconds": seconds, "logprobs": logprobs, "top_ids": top}
