@@ -66,7 +66,7 @@ class Row:
     unit: str
     ratios: list[float]
     target: str  # ">= 1.5", "<= 0.8" or ""
-    others: float = 0.0  # cores that anything else used in the median request
+    others: float = 0.0  # cores that anything else used meanwhile
 
     @property
     def ratio(self) -> float:
@@ -99,7 +99,14 @@ class Session:
         self.busy: set[str] = set()
         self.idle: dict[str, float] = {}
         self.current = ""
-        self.others: list[float] = []
+        self.clear_load()
+
+    def clear_load(self) -> None:
+        self.asked_seconds = self.other_seconds = 0.0
+
+    def load(self) -> float:
+        """Cores that anything else used during the requests since clear_load."""
+        return max(0.0, self.other_seconds / self.asked_seconds) if self.asked_seconds else 0.0
 
     def find_busy(self) -> None:
         time.sleep(1.0)
@@ -123,10 +130,9 @@ class Session:
             self.current = name
         machine, own, start = machine_seconds(), engine.cpu_seconds(), time.monotonic()
         answer = engine.ask(request)
-        used = machine_seconds() - machine - (engine.cpu_seconds() - own)
-        elapsed = time.monotonic() - start
-        if elapsed > 0.5:  # shorter ones say nothing: the kernel counts hundredths of a second
-            self.others.append(max(0.0, used / elapsed))
+        # Summed over many requests, because the kernel counts hundredths of a second.
+        self.other_seconds += machine_seconds() - machine - (engine.cpu_seconds() - own)
+        self.asked_seconds += time.monotonic() - start
         return answer
 
     def generate(self, name: str, prompts: list[list[int]], new: int, **more: Any) -> dict[str, Any]:
@@ -225,8 +231,8 @@ def check_scores(session: Session) -> bool:
 
 def decode_rows(session: Session, names: list[str], rounds: int, batches: list[int]) -> list[Row]:
     peers = [peer for peer in ("vllm", "llama", "transformers") if f"decode-{peer}" in names and peer in session.engines]
-    rows = []
-    for batch in batches:
+    rows: list[Row] = []
+    for batch in batches if peers else []:
         engines = ["ours", *peers]
         for name in engines:
             session.generate(name, session.prompts(batch, PROMPT), 4)  # buffers of this size
@@ -411,10 +417,8 @@ def measure(session: Session, args: argparse.Namespace) -> list[Row]:
     rows: list[Row] = []
     for part, work in parts.items():
         if any(name.startswith(part) for name in args.names):
-            session.others.clear()
-            found = work()
-            others = statistics.median(session.others) if session.others else 0.0
-            rows += [dataclasses.replace(row, others=others) for row in found]
+            session.clear_load()
+            rows += [dataclasses.replace(row, others=session.load()) for row in work()]
     return rows
 
 
@@ -442,7 +446,7 @@ def main() -> None:
     for row in rows:
         print(row.line())
     busiest = max(row.others for row in rows)
-    print(f"\nWhat else ran used up to {busiest:.2f} cores (median of a row's requests)." + (
+    print(f"\nWhat else ran used up to {busiest:.2f} cores." + (
         f" More than {BUSY:g} is too much: rows marked busy prove nothing." if busiest > BUSY else ""))
     if args.json:
         report = {"model": pathlib.Path(args.model).name, "threads": args.threads, "rounds": args.rounds, "engines": about,
