@@ -9,6 +9,7 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/engine/score_rollout.h"
+#include "routeopd/routing/background_pools.h"
 #include "routeopd/routing/exact_steps.h"
 #include "routeopd/routing/reference.h"
 
@@ -199,13 +200,7 @@ engine::ScoreOptions scoring_of(const Rollout& rollout, const ObjectiveOptions& 
   scoring.k = explained_columns(options, real_ids);
   if (!options.needs_pool() || options.k == routing::kFullSupport) return scoring;
   scoring.pool_columns = routing::kPoolDraws;
-  const auto k = static_cast<std::ptrdiff_t>(rollout.columns);
-  for (std::size_t n = 0; n < rollout.id_N.size(); ++n) {
-    const auto row = rollout.top_ids_NK.begin() + static_cast<std::ptrdiff_t>(n) * k;
-    reference::Ids pool = reference::background_pool({row, row + k}, real_ids, seed, rollout.address_N[n]);
-    pool.resize(routing::kPoolDraws, -1);
-    scoring.pool_ids_NP.insert(scoring.pool_ids_NP.end(), pool.begin(), pool.end());
-  }
+  scoring.pool_ids_NP = routing::background_pools_NP(rollout, real_ids, seed);
   return scoring;
 }
 

@@ -46,6 +46,9 @@ Fields<RolloutSection> rollout_fields() {
       number_field("top_p", &S::top_p, "share of the most likely ids that is sampled from",
                    Range{.low = 0, .high = 1, .low_open = true}),
       number_field("max_new_tokens", &S::max_new_tokens, "longest response", whole_from(1)),
+      number_field("kv_memory", &S::kv_memory,
+                   "gigabytes for keys and values while responses are written; 0: a quarter of what is free",
+                   Range{.low = 0, .high = 1e6}),
       choice_field("old_scores", &S::old_scores,
                    "the behaviour student's values, kept while decoding or computed again",
                    Choices<OldScores>{{"capture", OldScores::kCapture}, {"rescore", OldScores::kRescore}})};

@@ -38,6 +38,7 @@ struct RolloutSection {
   double temperature = 1.0;
   double top_p = 1.0;
   std::int64_t max_new_tokens = 16384;
+  double kv_memory = 0;  // GB; 0: a quarter of what is free
   OldScores old_scores = OldScores::kCapture;
 };
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "routeopd/model/heads/dense_head.h"
+#include "routeopd/routing/background_pools.h"
 #include "routeopd/routing/reference.h"
 #include "routeopd/routing/route_states.h"
 #include "routeopd/types/state_views.h"
@@ -103,14 +104,7 @@ engine::ScoreOptions score_options(const routing::ObjectiveOptions& options, con
   if (!options.needs_pool() || full) return scoring;  // a full support leaves no background
 
   scoring.pool_columns = routing::kPoolDraws;
-  const auto k = static_cast<std::size_t>(rollout.columns);
-  for (std::size_t n = 0; n < rollout.id_N.size(); ++n) {
-    const auto row = rollout.top_ids_NK.begin() + static_cast<std::ptrdiff_t>(n * k);
-    std::vector<std::int32_t> pool = routing::reference::background_pool(
-        {row, row + static_cast<std::ptrdiff_t>(k)}, real_ids, seed, rollout.address_N[n]);
-    pool.resize(routing::kPoolDraws, -1);
-    append(scoring.pool_ids_NP, pool);
-  }
+  scoring.pool_ids_NP = routing::background_pools_NP(rollout, real_ids, seed);
   return scoring;
 }
 

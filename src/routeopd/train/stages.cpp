@@ -57,7 +57,8 @@ const Inputs& checked(const Recipe& recipe, const Inputs& inputs) {
 Stages::Stages(const Recipe& recipe, Inputs& inputs)
     : recipe_(recipe),
       real_ids_(checked(recipe, inputs).real_ids),
-      student_(inputs.student, real_ids_),
+      student_(inputs.student, real_ids_,
+               {.kv_bytes = static_cast<std::int64_t>(recipe.rollout.kv_memory * 1e9)}),
       heads_(heads_of(inputs)),
       learner_(inputs.student, heads_.teacher_UG, real_ids_, recipe) {
   if (inputs.teacher) teacher_.emplace(*inputs.teacher, real_ids_);

@@ -92,8 +92,10 @@ PanelSource PanelSource::gated(const at::Tensor& gate_FK, const at::Tensor& gate
 }
 
 PackedMatrices::PackedMatrices(const std::vector<PanelSource>& sources, WeightStorage storage)
-    : arena_(arena_floats(sources, choose_types(sources, storage))) {
-  const std::vector<bool> bfloat16 = choose_types(sources, storage);
+    : PackedMatrices(sources, choose_types(sources, storage)) {}
+
+PackedMatrices::PackedMatrices(const std::vector<PanelSource>& sources, const std::vector<bool>& bfloat16)
+    : arena_(arena_floats(sources, bfloat16)) {
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const PanelSource& source = sources[i];
     Product product;

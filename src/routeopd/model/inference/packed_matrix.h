@@ -46,6 +46,8 @@ class PackedMatrices {
   std::int64_t bytes() const;
 
  private:
+  PackedMatrices(const std::vector<PanelSource>& sources, const std::vector<bool>& bfloat16);
+
   WeightArena arena_;
   std::vector<at::Tensor> memory_;
   std::vector<Product> products_;

@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""generate and score as long work: stop strings, limits, interruption, bad input. On the laboratory pair.
+
+    engine_test.py PROGRAM SOURCE_DIRECTORY
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM, SOURCE = sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
+LAB = SOURCE / "lab"
+TEMPLATE = "Problem: {problem}\nSolution:"
+
+
+def lines_of(path):
+    text = path.read_text()
+    assert text == "" or text.endswith("\n"), "the last line is not whole"
+    return [json.loads(line) for line in text.split("\n") if line]
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+        self.path = pathlib.Path(self.directory.name)
+        with open(LAB / "heldout.jsonl") as file:
+            self.problems = file.readlines()
+
+    def run_program(self, *arguments, stdin=""):
+        return subprocess.run([PROGRAM, *map(str, arguments)], input=stdin, text=True, capture_output=True, timeout=300)
+
+    def generate(self, name, *more, problems=3):
+        out = self.path / name
+        answer = self.run_program("generate", "--model", LAB / "teacher", "--template", TEMPLATE, "--out", out, *more,
+                                  stdin="".join(self.problems[:problems]))
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.said = answer.stdout
+        return lines_of(out)
+
+    def refuses(self, sentence, *arguments, stdin="", code=1):
+        answer = self.run_program(*arguments, stdin=stdin)
+        self.assertEqual(answer.returncode, code, answer.stderr)
+        self.assertEqual(answer.stderr.count("\n"), 1, answer.stderr)
+        self.assertIn(sentence, answer.stderr)
+
+
+class Generate(Case):
+    def test_a_stop_string_ends_a_response_and_its_text(self):
+        plain = self.generate("plain.jsonl", "--temperature", 0, "--quiet")
+        text = plain[0]["text"]
+        self.assertGreater(len(text), 20)
+        for stop in (text[10:13], text[5:14]):  # across tokens
+            rows = self.generate("stopped.jsonl", "--temperature", 0, "--stop", stop, "--stop", "not in any response", "--quiet")
+            self.assertEqual(rows[0]["text"], text[:text.index(stop)])
+            self.assertEqual(rows[0]["finish"], "stop")
+            count = len(rows[0]["ids"])
+            self.assertEqual(rows[0]["ids"], plain[0]["ids"][:count])
+            self.assertLess(count, len(plain[0]["ids"]))
+
+    def test_limits_change_nothing(self):
+        more = ("--n", 3, "--max-new", 60, "--k", 4)
+        whole = self.generate("whole.jsonl", *more, "--json", problems=6)
+        summary = json.loads(self.said)
+        self.assertEqual(summary["responses"], 18)
+        self.assertEqual(summary["tokens"], sum(len(row["ids"]) for row in whole))
+        self.assertLessEqual(summary["kv_peak_bytes"], summary["kv_limit_bytes"])
+        # Room for little more than one response: the rest waits, or is evicted and read again.
+        evictions = 0
+        for limit in ("200KB", "400KB"):
+            self.assertEqual(self.generate("small.jsonl", *more, "--json", "--kv-memory", limit, problems=6), whole)
+            small = json.loads(self.said)
+            self.assertLess(small["kv_limit_bytes"], summary["kv_limit_bytes"])
+            self.assertLessEqual(small["kv_peak_bytes"], small["kv_limit_bytes"])
+            evictions += small["evictions"]
+        self.assertGreater(evictions, 0)
+        self.refuses("kv_memory is 0.0 MB; try a smaller max_new_tokens (--max-new) or a larger kv_memory (--kv-memory)",
+                     "generate", "--model", LAB / "teacher", "--template", TEMPLATE, "--kv-memory", "10KB",
+                     stdin=self.problems[0])
+
+    def test_going_on_behind_the_end(self):
+        for row in self.generate("on.jsonl", "--ignore-eos", "--max-new", 40, "--quiet"):
+            self.assertEqual(len(row["ids"]), 40)
+            self.assertEqual(row["finish"], "length")
+
+    def interrupted(self, how):
+        """The file and the exit code of a run that was stopped in its middle."""
+        out = self.path / "cut.jsonl"
+        (self.path / "many.jsonl").write_text("".join(self.problems[:200]))
+        process = subprocess.Popen([PROGRAM, "generate", "--model", LAB / "teacher", "--template", TEMPLATE, "--n", "64",
+                                    "--max-new", "80", "--quiet", "--in", self.path / "many.jsonl", "--out", out],
+                                   stderr=subprocess.DEVNULL)
+        deadline = time.time() + 120
+        while time.time() < deadline and (not out.exists() or out.stat().st_size < 20000):
+            time.sleep(0.02)
+        process.send_signal(how)
+        return process.wait(60), lines_of(out)
+
+    def test_ctrl_c_keeps_what_is_done(self):
+        code, rows = self.interrupted(signal.SIGINT)
+        self.assertEqual(code, 130)
+        self.assertGreater(len(rows), 0)
+        self.assertLess(len(rows), 200 * 64)
+
+    def test_a_killed_run_leaves_whole_lines(self):
+        code, rows = self.interrupted(signal.SIGKILL)
+        self.assertEqual(code, -signal.SIGKILL)
+        self.assertGreater(len(rows), 0)
+
+    def test_bad_input_is_one_sentence(self):
+        (self.path / "ids.jsonl").write_text('{"prompt_ids":[1,2]}\n')
+        arguments = ("generate", "--model", LAB / "teacher", "--in", self.path / "ids.jsonl")
+        self.refuses("cannot be written", *arguments, "--out", self.path / "no" / "such" / "folder.jsonl")
+        self.refuses("is not a regular file", *arguments, "--out", self.path)
+        (self.path / "ids.jsonl").write_text('{"prompt_ids":[]}\n')
+        self.refuses("no tokens", *arguments)
+        (self.path / "ids.jsonl").write_text('{"prompt_ids":[1,999999]}\n')
+        self.refuses("999999", *arguments)
+        (self.path / "ids.jsonl").write_text(json.dumps({"prompt_ids": [5] * 5000}) + "\n")
+        self.refuses("positions", *arguments)
+        self.refuses("expected strings of at least one character", "generate", "--model", LAB / "teacher", "--stop", "",
+                     stdin='{"prompt":"a"}')
+
+    def broken_copy(self, change):
+        """The teacher with its tensors' bytes changed by change(name, bytes)."""
+        directory = self.path / "broken"
+        shutil.copytree(LAB / "teacher", directory)
+        data = (directory / "model.safetensors").read_bytes()
+        size = struct.unpack("<Q", data[:8])[0]
+        header = json.loads(data[8:8 + size])
+        body = bytearray(data[8 + size:])
+        for name, tensor in header.items():
+            if name != "__metadata__":
+                first, end = tensor["data_offsets"]
+                body[first:end] = change(name, bytes(body[first:end]))
+        (directory / "model.safetensors").write_bytes(data[:8 + size] + bytes(body))
+        return directory
+
+    def test_weights_without_a_distribution_are_named(self):
+        nan = struct.pack("<f", float("nan"))
+        directory = self.broken_copy(lambda name, old: nan * (len(old) // 4) if name == "model.norm.weight" else old)
+        self.refuses("NaN or infinite logits", "generate", "--model", directory, stdin='{"prompt":"Problem:"}')
+        self.refuses("NaN or infinite logits", "score", "--model", directory, stdin='{"ids":[1,2,3]}')
+
+    def test_a_head_with_one_row_too_few_is_refused(self):
+        directory = self.path / "short"
+        shutil.copytree(LAB / "teacher", directory)
+        data = (directory / "model.safetensors").read_bytes()
+        size = struct.unpack("<Q", data[:8])[0]
+        header, body = json.loads(data[8:8 + size]), data[8 + size:]
+        config = json.loads((directory / "config.json").read_text())
+        tokens = json.loads((directory / "tokenizer.json").read_text())
+        real = max([*tokens["model"]["vocab"].values(), *(t["id"] for t in tokens["added_tokens"])]) + 1
+        new_header, new_body = {}, b""
+        for name, tensor in header.items():
+            if name == "__metadata__":
+                continue
+            first, end = tensor["data_offsets"]
+            part, shape = body[first:end], list(tensor["shape"])
+            if shape[0] == config["vocab_size"]:
+                shape[0] = real - 1
+                part = part[:len(part) // config["vocab_size"] * shape[0]]
+            new_header[name] = {"dtype": tensor["dtype"], "shape": shape,
+                                "data_offsets": [len(new_body), len(new_body) + len(part)]}
+            new_body += part
+        config.update(vocab_size=real - 1, eos_token_id=0, bos_token_id=0, pad_token_id=0)
+        (directory / "generation_config.json").unlink(missing_ok=True)
+        (directory / "config.json").write_text(json.dumps(config))
+        text = json.dumps(new_header).encode()
+        (directory / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + new_body)
+        self.refuses(f"the tokenizer has {real} ids, but the model's embedding has {real - 1} rows", "generate", "--model",
+                     directory, stdin='{"prompt":"Problem:"}')
+
+
+class Score(Case):
+    def test_scores_are_those_of_generation_to_the_last_bit(self):
+        rows = self.generate("written.jsonl", "--n", 2, "--k", 5, "--quiet")
+        given = "".join(json.dumps({"ids": row["prompt_ids"] + row["ids"]}) + "\n" for row in rows)
+        (self.path / "given.jsonl").write_text(given)
+        answer = self.run_program("score", "--model", LAB / "teacher", "--in", self.path / "given.jsonl", "--k", 5, "--out",
+                                  self.path / "scores.jsonl", "--quiet")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        for row, score in zip(rows, lines_of(self.path / "scores.jsonl"), strict=True):
+            first = len(row["prompt_ids"])
+            self.assertEqual(score["logprobs"][first:], row["logprobs"])
+            self.assertEqual(score["top_ids"][first:], row["top"]["ids"])
+            self.assertEqual(score["top_logprobs"][first:], row["top"]["logprobs"])
+
+    def test_what_was_scored_before_a_bad_line_is_there(self):
+        lines = [json.dumps({"ids": [1, 2, 3] * 80})] * 100 + ['{"ids":[1,999999]}']
+        (self.path / "in.jsonl").write_text("\n".join(lines) + "\n")
+        self.refuses("999999", "score", "--model", LAB / "teacher", "--in", self.path / "in.jsonl", "--out",
+                     self.path / "out.jsonl", "--quiet")
+        self.assertGreater(len(lines_of(self.path / "out.jsonl")), 0)
+
+    def test_a_full_disk_is_one_sentence(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full here")
+        with open("/dev/full", "w") as full:
+            answer = subprocess.run([PROGRAM, "score", "--model", LAB / "teacher"], input='{"ids":[1,2,3]}\n', text=True,
+                                    stdout=full, stderr=subprocess.PIPE, timeout=100)
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("standard output: cannot be written", answer.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
