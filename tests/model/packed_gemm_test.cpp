@@ -123,5 +123,20 @@ TEST(PackedMatrices, ExactStorageIsBFloat16WhereNothingIsLost) {
   EXPECT_EQ(bytes(WeightStorage::kExact), 32 * 30 * 4) << "a weight that bfloat16 has not was rounded";
 }
 
+// New values, also such that no longer fit the type of the old ones.
+TEST(PackedMatrices, UpdatedIsAsMadeAnew) {
+  const at::Tensor x = random_matrix(3, 30, 4);
+  at::Tensor weight = random_matrix(20, 30, 1).to(at::kBFloat16).to(at::kFloat);
+  const at::Tensor bias = random_matrix(1, 20, 2)[0];
+  PackedMatrices packed(plain_source(weight, bias, Epilogue::kStore), WeightStorage::kExact);
+  for (const at::Tensor& next : {weight * 2, weight + 1e-5, weight}) {
+    const at::Tensor other_bias = bias + next[0][0];
+    packed.update(plain_source(next, other_bias, Epilogue::kStore));
+    at::Tensor got = at::empty({3, 20}, at::kFloat);
+    multiply_panels(packed[0], x.const_data_ptr<float>(), 3, 30, 0, 2, got.data_ptr<float>(), 20);
+    EXPECT_LT((got - at::linear(x, next, other_bias)).abs().max().item<double>(), 2e-5);
+  }
+}
+
 }  // namespace
 }  // namespace routeopd::model

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "routeopd/base/error.h"
 #include "routeopd/model/heads/gather_head.h"
@@ -60,14 +61,17 @@ void LocalEngine::prepare(std::int64_t blocks) {
     head_ = std::make_unique<model::StreamingHead>(model_.head_VH.detach(), real_ids_,
                                                    model::Backend::kHighway, options_.storage);
   }
+  if (std::exchange(stale_, false)) {
+    decoder_->update(model_);
+    head_->update(model_.head_VH);
+  }
   if (storage_ && storage_->blocks() >= blocks) return;
   storage_.reset();
   storage_ = std::make_unique<model::KvStorage>(model_.config, blocks);
 }
 
 void LocalEngine::refresh() {
-  decoder_.reset();
-  head_.reset();
+  stale_ = decoder_ != nullptr;
 }
 
 std::vector<float> LocalEngine::gather(const Rollout& rollout, std::span<const std::int32_t> ids_NG,

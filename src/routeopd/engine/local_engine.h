@@ -71,6 +71,7 @@ class LocalEngine : public Engine {
   std::unique_ptr<model::InferenceDecoder>
       decoder_;  // both packed from the weights; none until they are needed
   std::unique_ptr<model::StreamingHead> head_;
+  bool stale_ = false;  // the weights have changed since
   std::unique_ptr<model::KvStorage> storage_;
   model::HeldLogits held_;
   GenerationStats stats_;

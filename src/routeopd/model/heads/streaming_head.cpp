@@ -70,6 +70,19 @@ void gather_from_tile(const float* logits, std::int64_t rows, std::int64_t width
   }
 }
 
+// Widened: a product in bfloat16 would round the logits to it, an error of 0.06 in log-odds.
+at::Tensor float_rows(const at::Tensor& weight_VH, std::int64_t rows) {
+  return weight_VH.narrow(0, 0, rows).to(at::kFloat).contiguous();
+}
+
+// Points into rows_RH.
+std::vector<PanelSource> source_of(const at::Tensor& rows_RH) {
+  std::vector<PanelSource> sources(1);
+  sources[0].add_rows(rows_RH, {});
+  sources[0].fill_panel();
+  return sources;
+}
+
 // What one worker has seen of each token of a block.
 struct Worker {
   std::vector<float> logits;  // of a tile
@@ -109,12 +122,16 @@ StreamingHead::StreamingHead(const at::Tensor& weight_VH, std::int64_t real_ids,
     throw UserError("streaming head: the fast path needs a float32 or bfloat16 weight on the CPU, got {}",
                     shape_of(weight_VH));
   }
-  // Widened: a product in bfloat16 would round the logits to it, an error of 0.06 in log-odds.
-  const at::Tensor rows_RH = weight_VH_.narrow(0, 0, real_ids).to(at::kFloat).contiguous();
-  std::vector<PanelSource> sources(1);
-  sources[0].add_rows(rows_RH, {});
-  sources[0].fill_panel();
-  packed_ = std::make_unique<PackedMatrices>(sources, storage);
+  const at::Tensor rows_RH = float_rows(weight_VH_, real_ids);
+  packed_ = std::make_unique<PackedMatrices>(source_of(rows_RH), storage);
+}
+
+void StreamingHead::update(const at::Tensor& weight_VH) {
+  ROUTEOPD_INVARIANT(weight_VH.sizes() == weight_VH_.sizes());
+  weight_VH_ = weight_VH.detach();
+  if (!packed_) return;
+  const at::Tensor rows_RH = float_rows(weight_VH_, real_ids_);
+  packed_->update(source_of(rows_RH));
 }
 
 HeadScores StreamingHead::score(const at::Tensor& hidden_TH, std::int64_t k,

@@ -47,6 +47,9 @@ class StreamingHead {
   explicit StreamingHead(const at::Tensor& weight_VH, std::int64_t real_ids, Backend backend = Backend::kAuto,
                          WeightStorage storage = WeightStorage::kExact);
 
+  // Takes over new values of a weight of the same shape.
+  void update(const at::Tensor& weight_VH);
+
   // hidden_TH: a floating type, on the weight's device. gather_ids_TG: int32 or int64 in [-1, R), -1 pads;
   // may be undefined. Bitwise the same for any number of threads. UserError on wrong shapes, types, ids, or k
   // <= 0.

@@ -125,7 +125,18 @@ struct InferenceDecoder::Step {
 };
 
 InferenceDecoder::InferenceDecoder(const Model& model, WeightStorage storage)
-    : config_(model.config), embed_VH_(model.embed_VH.detach()), matrices_(sources_of(model), storage) {
+    : config_(model.config), matrices_(sources_of(model), storage) {
+  copy_small_weights(model);
+}
+
+void InferenceDecoder::update(const Model& model) {
+  matrices_.update(sources_of(model));
+  copy_small_weights(model);
+}
+
+void InferenceDecoder::copy_small_weights(const Model& model) {
+  embed_VH_ = model.embed_VH.detach();
+  norms_.clear();
   for (const Layer& layer : model.layers) {
     for (const at::Tensor& norm : {layer.input_norm_H, layer.post_norm_H, layer.q_norm_D, layer.k_norm_D})
       norms_.push_back(norm.defined() ? norm.detach().clone() : norm);

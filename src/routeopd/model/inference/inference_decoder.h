@@ -23,6 +23,9 @@ class InferenceDecoder {
   // A copy of the weights but for the embedding, which is read where it is. The model must live on the CPU in float32.
   InferenceDecoder(const Model& model, WeightStorage storage);
 
+  // Takes over new values of the weights.
+  void update(const Model& model);
+
   // Reads the batch: writes keys and values of its tokens and returns the hidden states after the final norm of those
   // that are wanted, [W, H].
   at::Tensor forward(const TokenBatch& batch, KvStorage& storage);
@@ -35,6 +38,7 @@ class InferenceDecoder {
  private:
   struct Activations;
   struct Step;
+  void copy_small_weights(const Model& model);
   void run(const Step& step);
   void write_keys(const Step& step, std::size_t layer, std::int64_t begin, std::int64_t end);
   void attend(const Step& step, std::size_t layer, float* scratch);

@@ -92,21 +92,42 @@ PanelSource PanelSource::gated(const at::Tensor& gate_FK, const at::Tensor& gate
 }
 
 PackedMatrices::PackedMatrices(const std::vector<PanelSource>& sources, WeightStorage storage)
-    : PackedMatrices(sources, choose_types(sources, storage)) {}
+    : storage_(storage) {
+  update(sources);
+}
 
-PackedMatrices::PackedMatrices(const std::vector<PanelSource>& sources, const std::vector<bool>& bfloat16)
-    : arena_(arena_floats(sources, bfloat16)) {
+void PackedMatrices::allocate(const std::vector<PanelSource>& sources) {
+  panels_.clear();  // first, so that the old and the new are never there together
+  biases_.clear();
+  products_.clear();
+  WeightArena arena(arena_floats(sources, bfloat16_));
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const PanelSource& source = sources[i];
-    Product product;
+    panels_.push_back(arena.take({panel_floats(source, bfloat16_[i])}));
+    biases_.push_back(source.bias.empty() ? at::Tensor() : arena.take({std::ssize(source.bias)}));
+    Product& product = products_.emplace_back();
     product.outputs = source.outputs;
     product.epilogue = source.epilogue;
-    product.weight.is_bfloat16 = bfloat16[i];
+    product.weight.is_bfloat16 = bfloat16_[i];
     product.weight.panel_count = std::ssize(source.rows) / kPanelWidth;
     product.weight.inputs = source.inputs;
-    float* const panels =
-        memory_.emplace_back(arena_.take({panel_floats(source, bfloat16[i])})).data_ptr<float>();
-    product.weight.panels = panels;
+    product.weight.panels = panels_.back().data_ptr<float>();
+    if (biases_.back().defined()) product.bias_panels = biases_.back().data_ptr<float>();
+  }
+}
+
+void PackedMatrices::update(const std::vector<PanelSource>& sources) {
+  std::vector<bool> types = choose_types(sources, storage_);
+  if (products_.empty() || types != bfloat16_) {
+    bfloat16_ = std::move(types);
+    allocate(sources);
+  }
+  ROUTEOPD_INVARIANT(products_.size() == sources.size());
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const PanelSource& source = sources[i];
+    const Product& product = products_[i];
+    float* const panels = panels_[i].data_ptr<float>();
+    ROUTEOPD_INVARIANT(product.outputs == source.outputs && product.weight.inputs == source.inputs);
     at::parallel_for(0, product.weight.panel_count, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t p = begin; p < end; ++p) {
         PanelRows rows{};
@@ -114,12 +135,7 @@ PackedMatrices::PackedMatrices(const std::vector<PanelSource>& sources, const st
         pack_panel(rows, product.weight, p, panels);
       }
     });
-    if (!source.bias.empty()) {
-      float* const bias = memory_.emplace_back(arena_.take({std::ssize(source.bias)})).data_ptr<float>();
-      std::copy(source.bias.begin(), source.bias.end(), bias);
-      product.bias_panels = bias;
-    }
-    products_.push_back(product);
+    if (biases_[i].defined()) std::copy(source.bias.begin(), source.bias.end(), biases_[i].data_ptr<float>());
   }
 }
 

@@ -42,14 +42,19 @@ class PackedMatrices {
  public:
   PackedMatrices(const std::vector<PanelSource>& sources, WeightStorage storage);
 
+  // The same matrices with other values, in the same memory where their types allow it: fresh memory would cost as much as
+  // laying them out. Products handed out before are void.
+  void update(const std::vector<PanelSource>& sources);
+
   const Product& operator[](std::size_t i) const { return products_[i]; }
   std::int64_t bytes() const;
 
  private:
-  PackedMatrices(const std::vector<PanelSource>& sources, const std::vector<bool>& bfloat16);
+  void allocate(const std::vector<PanelSource>& sources);
 
-  WeightArena arena_;
-  std::vector<at::Tensor> memory_;
+  WeightStorage storage_;
+  std::vector<bool> bfloat16_;  // of each matrix
+  std::vector<at::Tensor> panels_, biases_;
   std::vector<Product> products_;
 };
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <vector>
 
 #include "routeopd/model/kernels/packed_gemm.h"
 
@@ -32,18 +33,19 @@ bool is_exact_in_bfloat16(const float* values, std::int64_t count) {
 }
 
 void pack_panel(const PanelRows& rows, const PackedWeight& shape, std::int64_t panel, void* panels) {
+  const std::vector<float> zeros(static_cast<std::size_t>(shape.inputs));
+  PanelRows from = rows;
+  for (const float*& row : from)
+    if (row == nullptr) row = zeros.data();
   const std::int64_t first = panel * shape.inputs * kPanelWidth;
-  for (std::int64_t j = 0; j < kPanelWidth; ++j) {
-    const float* const row = rows[static_cast<std::size_t>(j)];
-    for (std::int64_t k = 0; k < shape.inputs; ++k) {
-      const float value = row == nullptr ? 0 : row[k];
-      const std::int64_t at = first + k * kPanelWidth + j;
-      if (shape.is_bfloat16) {
-        static_cast<std::uint16_t*>(panels)[at] = to_bfloat16(value);
-      } else {
-        static_cast<float*>(panels)[at] = value;
-      }
-    }
+  const auto lay_out = [&](auto* to, const auto& convert) {
+    for (std::int64_t k = 0; k < shape.inputs; ++k)
+      for (std::size_t j = 0; j < from.size(); ++j) *to++ = convert(from[j][k]);
+  };
+  if (shape.is_bfloat16) {
+    lay_out(static_cast<std::uint16_t*>(panels) + first, to_bfloat16);
+  } else {
+    lay_out(static_cast<float*>(panels) + first, [](float value) { return value; });
   }
 }
 
