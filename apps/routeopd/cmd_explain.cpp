@@ -100,7 +100,7 @@ report::Explanation explain(const ExplainArguments& arguments) {
   explanation.student = arguments.student;
   explanation.teacher = arguments.teacher;
   explanation.prompt = prompt.text;
-  explanation.prompt_tokens = std::ssize(prompt.ids);
+  explanation.prompt_ids = prompt.ids;
   explanation.response = tokenizer.decode(rollout.id_N);
   explanation.finish = arguments.response                                    ? "given"
                        : rollout.responses_B.front().finish == Finish::kStop ? "stop"
@@ -168,7 +168,8 @@ void add_explain(CLI::App& app) {
       ->check(CLI::Range(0, 1 << 24))
       ->capture_default_str();
   app.add_option("--seed", arguments->seed, "Seed of the response and of the pairs")->capture_default_str();
-  app.add_option("--html", arguments->html, "Write a page with every token's tables to this file");
+  app.add_option("--html", arguments->html,
+                 "Write a page with every token's tables to this file, in place of text on standard output");
   add_output_flags(app, arguments->output);
   add_fields(app, routing::objective_fields(), arguments->objective);
   app.footer(

@@ -1,6 +1,7 @@
 // routeopd generate: batched sampling. Prompts in, responses out, JSONL.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -10,6 +11,7 @@
 #include "command.h"
 #include "line_output.h"
 #include "progress.h"
+#include "routeopd/base/byte_text.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/engine/writing.h"
 #include "routeopd/text/prompts.h"
@@ -38,7 +40,7 @@ Json line_of(const Rollout& rollout, const Prompt& prompt, const text::Tokenizer
   const auto first = static_cast<std::size_t>(response.first_state),
              count = static_cast<std::size_t>(response.length);
   const std::span ids = std::span(rollout.id_N).subspan(first, count);
-  Json line = {{"id", prompt.id},
+  Json line = {{"id", prompt.id_json.empty() ? Json(prompt.id) : Json::parse(prompt.id_json)},
                {"sample", response.sample},
                {"prompt_ids", prompt.ids},
                {"ids", ids},
@@ -67,7 +69,7 @@ const std::map<std::string, model::WeightStorage> kStorages = {{"exact", model::
                                                                {"bfloat16", model::WeightStorage::kBFloat16}};
 
 void print_summary(const engine::GenerationStats& stats, std::int64_t responses, std::int64_t tokens,
-                   const GenerateArguments& arguments) {
+                   double seconds, const GenerateArguments& arguments) {
   const std::int64_t peak = stats.peak_blocks * stats.kv.block_bytes;
   if (arguments.output.json) {
     std::cout << Json{{"responses", responses},
@@ -76,14 +78,16 @@ void print_summary(const engine::GenerationStats& stats, std::int64_t responses,
                       {"steps", stats.steps},
                       {"evictions", stats.evictions},
                       {"kv_limit_bytes", stats.kv.bytes()},
-                      {"kv_peak_bytes", peak}}
+                      {"kv_peak_bytes", peak},
+                      {"seconds", seconds}}
                      .dump()
               << '\n';
   } else {
     fmt::print(
-        "{} responses, {} tokens, at most {:.1f} of {:.1f} MB of keys and values in use; written to {}\n",
-        responses, tokens, static_cast<double>(peak) / 1e6, static_cast<double>(stats.kv.bytes()) / 1e6,
-        arguments.out);
+        "{} responses, {} tokens in {:.1f} s ({:.0f} tokens/s), at most {} of {} of keys and values in use; "
+        "written to {}\n",
+        responses, tokens, seconds, static_cast<double>(tokens) / seconds, byte_text(peak),
+        byte_text(stats.kv.bytes()), arguments.out);
   }
 }
 
@@ -108,15 +112,21 @@ void run_generate(const GenerateArguments& arguments) {
       .max_new_tokens = engine::longest_response(model, prompts, arguments.max_new, 256),
       .seed = arguments.seed,
       .stop = arguments.stop,
-      .ignore_eos = arguments.ignore_eos};
+      .ignore_eos = arguments.ignore_eos,
+      .discard = true};
   LineOutput output(arguments.out);
   std::vector<std::size_t> places(prompts.size() *
                                   static_cast<std::size_t>(arguments.n));  // of the lines, in order
   std::int64_t tokens = 0;
+  const auto start = std::chrono::steady_clock::now();
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
   {
     Progress progress("generate", std::ssize(places), arguments.output.quiet);
     engine.generate(
-        prompts, sampling, {.k = arguments.k}, [&](std::int64_t done, std::int64_t, const Rollout& one) {
+        prompts, sampling, {.k = arguments.k},
+        [&](std::int64_t done, std::int64_t total, const Rollout& one) {
           const Response& response = one.responses_B.front();
           const auto prompt = static_cast<std::size_t>(response.prompt);
           const Json line = line_of(one, prompts[prompt], words, arguments.stop);
@@ -128,12 +138,13 @@ void run_generate(const GenerateArguments& arguments) {
           places[prompt * static_cast<std::size_t>(arguments.n) + static_cast<std::size_t>(response.sample)] =
               static_cast<std::size_t>(done - 1);
           tokens += response.length;
-          progress.update(done, "responses");
+          progress.update(done, fmt::format("{} of {} responses, {:.0f} tokens/s", done, total,
+                                            static_cast<double>(tokens) / seconds()));
         });
   }
   output.finish(places);
-  if (output.to_file() && !arguments.output.quiet)
-    print_summary(engine.last_generation(), std::ssize(places), tokens, arguments);
+  if (output.to_file() && (arguments.output.json || !arguments.output.quiet))
+    print_summary(engine.last_generation(), std::ssize(places), tokens, seconds(), arguments);
 }
 
 }  // namespace
@@ -165,12 +176,16 @@ void add_generate(CLI::App& app) {
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   app.add_option("--stop", arguments->stop,
-                 "A text that ends a response, left out of its `text`; may be given several times")
+                 "A text that ends a response, left out of its `text`; may be given several times. Special "
+                 "tokens are "
+                 "not part of the text")
+      ->check([](const std::string& word) { return word.empty() ? "expected some text" : std::string(); })
       ->allow_extra_args(false);
   app.add_flag("--ignore-eos", arguments->ignore_eos, "Go on to --max-new whatever the model says");
   app.add_option("--kv-memory", arguments->kv_memory,
                  "Memory for keys and values, such as 512MB or 8GB; 0: a quarter of what is free")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->check(CLI::Range(0.0, 1e15))
       ->capture_default_str();
   app.add_option(
          "--weights", arguments->weights,
@@ -178,11 +193,11 @@ void add_generate(CLI::App& app) {
          "float32, or bfloat16 (rounded)")
       ->check(CLI::IsMember({"exact", "float32", "bfloat16"}))
       ->capture_default_str();
-  app.add_flag("--show", arguments->show, "Print prompts and responses as text");
+  app.add_flag("--show", arguments->show, "Print prompts and responses as text")->excludes("--out");
   add_output_flags(app, arguments->output);
   app.footer(
-      "Responses are written as they end, each line whole, and put in the order of the prompts when all are "
-      "there.\n\n"
+      "Responses are written as they end, each line whole; a file is put in the order of the prompts when "
+      "all are there.\n\n"
       "Example:\n"
       "  routeopd generate --model lab/teacher --in lab/heldout.jsonl --out responses.jsonl \\\n"
       "    --template $'Problem: {problem}\\nSolution:' --n 4 --temperature 0.7 --top-p 0.95 --max-new 80");

@@ -19,7 +19,7 @@
 namespace routeopd::app {
 namespace {
 
-constexpr std::int64_t kPortion = 16384;  // tokens read from the file before they are scored together
+constexpr std::int64_t kPortion = 2048;  // tokens that are scored together: what an interruption may cost
 
 struct ScoreArguments {
   std::string model, in = "-", out = "-";
@@ -48,7 +48,8 @@ engine::GivenSequence sequence_of(const Json& line, const engine::LocalEngine& e
 }
 
 // Entry t is the distribution that predicts token t; entry 0 is null or empty.
-Json line_of(const engine::SequenceScores& scores, bool gathered) {
+Json line_of(const engine::SequenceScores& scores, const Json& given) {
+  const bool gathered = !formats::value_or_null(given, "gather").is_null();
   Json logprobs = Json::array({nullptr}), lse = Json::array({nullptr});
   Json top_ids = Json::array({Json::array()}), top_logprobs = top_ids, gather_logprobs = top_ids;
   const auto k = static_cast<std::size_t>(scores.columns);
@@ -61,6 +62,7 @@ Json line_of(const engine::SequenceScores& scores, bool gathered) {
   }
   Json line = {{"logprobs", logprobs}, {"top_ids", top_ids}, {"top_logprobs", top_logprobs}, {"lse", lse}};
   if (gathered) line["gather_logprobs"] = gather_logprobs;
+  if (given.contains("id")) line["id"] = given["id"];
   return line;
 }
 
@@ -75,37 +77,41 @@ void run_score(const ScoreArguments& arguments) {
   LineOutput output(arguments.out);
 
   std::vector<engine::GivenSequence> portion;
-  std::vector<bool> gathered;
+  std::vector<Json> given;  // the lines that the portion came from
   std::int64_t tokens = 0, sequences = 0, all_tokens = 0;
   double logprob = 0;
+  Progress progress("score", lines.bytes_total(), arguments.output.quiet);
   const auto flush = [&] {
+    if (portion.empty()) return;
     const std::vector<engine::SequenceScores> scores = engine::score_sequences(engine, portion, arguments.k);
     for (std::size_t i = 0; i < scores.size(); ++i) {
       for (const float value : scores[i].logprob_R) logprob += static_cast<double>(value);
-      output.write(line_of(scores[i], gathered[i]));
+      output.write(line_of(scores[i], given[i]));
     }
     sequences += std::ssize(portion);
     all_tokens += tokens - std::ssize(portion);
     portion.clear();
-    gathered.clear();
+    given.clear();
     tokens = 0;
+    progress.update(lines.bytes_read(), fmt::format("{} sequences", sequences));
   };
-  {
-    Progress progress("score", lines.bytes_total(), arguments.output.quiet);
+  try {
     while (const std::optional<Json> line = lines.next()) {
       check_interrupt();
       engine::GivenSequence sequence =
           formats::naming(lines.where(), [&] { return sequence_of(*line, engine); });
-      if (!portion.empty() && tokens + std::ssize(sequence.ids_L) > kPortion) flush();
+      if (tokens + std::ssize(sequence.ids_L) > kPortion) flush();
       tokens += std::ssize(sequence.ids_L);
-      gathered.push_back(line->contains("gather") && !(*line)["gather"].is_null());
+      given.push_back(*line);
       portion.push_back(std::move(sequence));
-      progress.update(lines.bytes_read(), "bytes");
     }
-    if (!portion.empty()) flush();
+  } catch (const UserError&) {
+    flush();  // what stands before a bad line is answered
+    throw;
   }
+  flush();
   output.finish();
-  if (!output.to_file() || arguments.output.quiet) return;
+  if (!output.to_file() || (arguments.output.quiet && !arguments.output.json)) return;
   const double mean = all_tokens > 0 ? logprob / static_cast<double>(all_tokens) : 0;
   if (arguments.output.json) {
     std::cout << Json{{"sequences", sequences}, {"tokens", all_tokens}, {"mean_logprob", mean}}.dump()

@@ -26,7 +26,8 @@ inline void add_output_flags(CLI::App& app, OutputFlags& flags) {
 // Throws when a command would write over what it reads.
 inline void refuse_same_file(const std::string& in, const std::string& out) {
   std::error_code ignored;
-  if (in != "-" && out != "-" && std::filesystem::equivalent(in, out, ignored))
+  const std::string read = in == "-" ? "/dev/stdin" : in;  // a file may stand behind the stream
+  if (out != "-" && std::filesystem::equivalent(read, out, ignored))
     throw UserError("--out: {} is what is read; choose another name", out);
 }
 

@@ -1,4 +1,4 @@
-// Where a command's JSON lines go as they come: standard output, or a file that holds whole lines at every moment.
+// Where a command's JSON lines go as they come: standard output, or a file of whole lines.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -81,7 +81,7 @@ class Generate(Case):
             self.assertLessEqual(small["kv_peak_bytes"], small["kv_limit_bytes"])
             evictions += small["evictions"]
         self.assertGreater(evictions, 0)
-        self.refuses("kv_memory is 0.0 MB; try a smaller max_new_tokens (--max-new) or a larger kv_memory (--kv-memory)",
+        self.refuses("kv_memory is 10.0 kB; try a smaller max_new_tokens (--max-new) or a larger kv_memory (--kv-memory)",
                      "generate", "--model", LAB / "teacher", "--template", TEMPLATE, "--kv-memory", "10KB",
                      stdin=self.problems[0])
 
@@ -117,7 +117,7 @@ class Generate(Case):
     def test_bad_input_is_one_sentence(self):
         (self.path / "ids.jsonl").write_text('{"prompt_ids":[1,2]}\n')
         arguments = ("generate", "--model", LAB / "teacher", "--in", self.path / "ids.jsonl")
-        self.refuses("cannot be written", *arguments, "--out", self.path / "no" / "such" / "folder.jsonl")
+        self.refuses("its folder cannot be written", *arguments, "--out", self.path / "no" / "such" / "folder.jsonl")
         self.refuses("is not a regular file", *arguments, "--out", self.path)
         (self.path / "ids.jsonl").write_text('{"prompt_ids":[]}\n')
         self.refuses("no tokens", *arguments)
@@ -125,8 +125,10 @@ class Generate(Case):
         self.refuses("999999", *arguments)
         (self.path / "ids.jsonl").write_text(json.dumps({"prompt_ids": [5] * 5000}) + "\n")
         self.refuses("positions", *arguments)
-        self.refuses("expected strings of at least one character", "generate", "--model", LAB / "teacher", "--stop", "",
-                     stdin='{"prompt":"a"}')
+        self.refuses("leave no room for a response", *arguments, "--out", self.path / "none.jsonl")
+        self.assertFalse((self.path / "none.jsonl").exists(), "a refused run left an empty file")
+        self.refuses("--stop: expected some text", "generate", "--model", LAB / "teacher", "--stop", "", code=2)
+        self.refuses("--kv-memory", "generate", "--model", LAB / "teacher", "--kv-memory", "-5", code=2)
 
     def broken_copy(self, change):
         """The teacher with its tensors' bytes changed by change(name, bytes)."""
@@ -179,7 +181,31 @@ class Generate(Case):
                      directory, stdin='{"prompt":"Problem:"}')
 
 
+    def test_ids_come_back_as_they_were(self):
+        (self.path / "ids.jsonl").write_text('{"id":7,"prompt":"Problem:"}\n{"id":"7a","prompt":"Problem:"}\n{"prompt":"a"}\n')
+        answer = self.run_program("generate", "--model", LAB / "teacher", "--in", self.path / "ids.jsonl", "--out",
+                                  self.path / "out.jsonl", "--max-new", 3, "--json", "--quiet")
+        self.assertEqual([row["id"] for row in lines_of(self.path / "out.jsonl")], [7, "7a", "2"])
+        self.assertEqual(json.loads(answer.stdout)["responses"], 3)
+
+
 class Score(Case):
+    def test_a_bad_line_does_not_take_back_those_before_it(self):
+        (self.path / "in.jsonl").write_text('{"ids":[1,5],"id":3}\n{"ids":[1,999999]}\n')
+        self.refuses("in.jsonl:2", "score", "--model", LAB / "teacher", "--in", self.path / "in.jsonl", "--out",
+                     self.path / "out.jsonl")
+        self.assertEqual([row["id"] for row in lines_of(self.path / "out.jsonl")], [3])
+
+    def test_a_redirected_input_is_not_written_over(self):
+        path = self.path / "same.jsonl"
+        path.write_text('{"ids":[1,2,3]}\n')
+        with open(path) as file:
+            answer = subprocess.run([PROGRAM, "score", "--model", LAB / "teacher", "--out", path], stdin=file, text=True,
+                                    capture_output=True, timeout=100)
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("is what is read", answer.stderr)
+        self.assertEqual(path.read_text(), '{"ids":[1,2,3]}\n')
+
     def test_scores_are_those_of_generation_to_the_last_bit(self):
         rows = self.generate("written.jsonl", "--n", 2, "--k", 5, "--quiet")
         given = "".join(json.dumps({"ids": row["prompt_ids"] + row["ids"]}) + "\n" for row in rows)

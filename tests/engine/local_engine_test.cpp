@@ -12,6 +12,7 @@
 #include <map>
 
 #include "routeopd/engine/score_rollout.h"
+#include "routeopd/engine/score_sequences.h"
 #include "routeopd/model/decoder.h"
 #include "routeopd/model/response_batch.h"
 #include "routeopd/routing/options.h"
@@ -274,17 +275,34 @@ TEST(ScoreRollout, CrossGathersAreTheOtherModelsLogits) {
   }
 }
 
+// Forwards whose border falls into the block that a prompt fills in part, and portions that part responses.
 TEST(ScoreRollout, PortionsDoNotMatter) {
   Pair pair;
-  const Rollout rollout = pair.write.generate(some_prompts(), sampling(), {});
-  LocalEngine narrow(pair.teacher, kRealIds, {.step_tokens = 16, .score_tokens = 40});
+  std::vector<Prompt> prompts = some_prompts();
+  for (int j = 0; j < 29; ++j) prompts[2].ids.push_back((17 * j) % kRealIds);
+  const Rollout rollout = pair.write.generate(prompts, sampling(), {});
   std::vector<std::int32_t> wanted;  // other ids at every state
   for (std::int32_t n = 0; n < rollout.states(); ++n) wanted.push_back((31 * n) % kRealIds);
   const ScoreRequest request{.k = 4, .gather_ids_NG = wanted, .gather_columns = 1};
-  const StateValues a = pair.read.score(rollout, request), b = narrow.score(rollout, request);
-  EXPECT_EQ(a.gathered_NG, b.gathered_NG);
-  EXPECT_EQ(a.logsumexp_N, b.logsumexp_N);
-  EXPECT_EQ(a.top_ids_NK, b.top_ids_NK);
+  const StateValues a = pair.read.score(rollout, request);
+  for (const LocalOptions& options :
+       {LocalOptions{.step_tokens = 16, .score_tokens = 40}, LocalOptions{.step_tokens = 7},
+        LocalOptions{.step_tokens = 35}, LocalOptions{.score_tokens = 1}}) {
+    LocalEngine narrow(pair.teacher, kRealIds, options);
+    const StateValues b = narrow.score(rollout, request);
+    EXPECT_EQ(a.gathered_NG, b.gathered_NG);
+    EXPECT_EQ(a.logsumexp_N, b.logsumexp_N);
+    EXPECT_EQ(a.top_ids_NK, b.top_ids_NK);
+  }
+}
+
+// Sequences far shorter than a block still take one each.
+TEST(ScoreRollout, MemoryIsBoundedForShortSequences) {
+  Pair pair;
+  const std::vector<GivenSequence> sequences(500, GivenSequence{.ids_L = {1, 2}, .gather_R = {}});
+  LocalEngine engine(pair.teacher, kRealIds, {.score_tokens = 160});
+  score_sequences(engine, sequences, 2);
+  EXPECT_LE(engine.kv_bytes_held(), 10 * model::KvStorage::block_bytes(pair.teacher.config));
 }
 
 TEST(ScoreRollout, MarksStatesThatAreNotFinite) {

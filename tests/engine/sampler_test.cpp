@@ -87,6 +87,15 @@ TEST(Sampler, TopPKeepsTheSmallestSetThatReachesIt) {
   EXPECT_NEAR(shares({.top_p = 0.6})[3], 0.5, 1e-4) << "what is kept is not rescaled";
 }
 
+TEST(Sampler, ATinyTemperatureIsGreedyAndATieReachesTopP) {
+  for (const double temperature : {1e-39, 1e-300, 1e-20}) {
+    EXPECT_EQ(engine::sample_row(HeadRow(kRow).view(), {.temperature = temperature, .top_k = 1}, 0.9F), 1);
+    EXPECT_EQ(engine::sample_row(HeadRow({1, 2, 7, 3}).view(), {.temperature = temperature}, 0.9F), 2);
+  }
+  EXPECT_EQ(engine::sample_row(HeadRow({2, 2}).view(), {.top_p = 0.5}, 0.9F), 0)
+      << "one of two equals is half";
+}
+
 TEST(Sampler, TopKKeepsKAndComesBeforeTopP) {
   EXPECT_EQ(shares({.top_k = 3}).size(), 3U);
   EXPECT_EQ(shares({.top_p = 0.9, .top_k = 2}).size(), 2U);

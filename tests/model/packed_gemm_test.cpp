@@ -91,6 +91,21 @@ TEST_F(PackedGemm, GatedSiluEqualsTwoProducts) {
   EXPECT_LT((got - expected).abs().max().item<double>() / exact.abs().max().item<double>(), 3e-7);
 }
 
+// Gates of any size: silu(x) is x or 0 there, never what an exponential past its range makes of it.
+TEST_F(PackedGemm, GatedSiluKnowsLargeGates) {
+  const at::Tensor x =
+      at::tensor({-1e9F, -300.0F, -178.0F, -100.0F, -1.0F, 0.0F, 1.0F, 100.0F, 178.0F, 1e9F}).view({10, 1});
+  const at::Tensor one = at::ones({1, 1});
+  const PackedMatrices packed({PanelSource::gated(one, {}, one, {})}, WeightStorage::kFloat32);
+  at::Tensor got = at::zeros({10, 1}, at::kFloat);
+  multiply_panels(packed[0], x.const_data_ptr<float>(), 10, 1, 0, 2, got.data_ptr<float>(), 1);
+  const at::Tensor wide = x.to(at::kDouble), expected = wide * wide / (1 + (-wide).exp());
+  for (std::int64_t i = 0; i < 10; ++i) {
+    const double exact = expected[i][0].item<double>();
+    EXPECT_NEAR(got[i][0].item<double>(), exact, 1e-6 * std::abs(exact) + 1e-20) << x[i][0].item<float>();
+  }
+}
+
 TEST_F(PackedGemm, PanelsMayBeComputedApart) {
   constexpr std::int64_t kInputs = 70, kOutputs = 90, kRows = 5;
   const at::Tensor weight = random_matrix(kOutputs, kInputs, 1), x = random_matrix(kRows, kInputs, 2);

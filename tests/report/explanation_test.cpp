@@ -50,7 +50,7 @@ Explanation example() {
   explanation.student = "runs/<student>";
   explanation.teacher = "teacher";
   explanation.prompt = kAttack;
-  explanation.prompt_tokens = 5;
+  explanation.prompt_ids = {1, 2, 3, 4, 5};
   explanation.response = "x\n\xf0";
   explanation.finish = "stop";
   explanation.seed = 7;

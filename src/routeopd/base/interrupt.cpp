@@ -19,6 +19,7 @@ void remember(int signal) {
 
 void catch_interrupts() {
   pending_signal = 0;
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may grow no further is an error of write(), which tells
   struct sigaction action = {};
   action.sa_handler = remember;  // no SA_RESTART: a read that waits for input ends too
   sigemptyset(&action.sa_mask);

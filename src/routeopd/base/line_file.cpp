@@ -20,12 +20,17 @@ LineFile::LineFile(std::filesystem::path path) : path_(std::move(path)) {
   if (fs::exists(path_, unreadable) && !fs::is_regular_file(path_, unreadable)) {
     throw UserError("{}: is not a regular file; name a file, or - for a stream", path_.string());
   }
+  const fs::path folder = fs::absolute(path_).parent_path();
+  if (::access(folder.c_str(), W_OK) != 0) fail("its folder cannot be written");
+  made_ = !fs::exists(path_, unreadable);
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail("cannot be written");
 }
 
 LineFile::~LineFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  if (made_ && !cleared_) ::unlink(path_.c_str());
 }
 
 void LineFile::clear() {

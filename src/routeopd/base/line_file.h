@@ -1,5 +1,6 @@
-// A file that grows line by line and holds whole lines at every moment, also when the process is killed or the disk is
-// full. For results that take long: what is done is there.
+// A file that grows line by line, for results that take long: what is done is there. A line is written at once, and taken
+// back where the disk takes a part of it; a process that is killed in the very middle of a write may leave its last line
+// cut.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -16,6 +17,7 @@ class LineFile {
  public:
   // Throws UserError when the file cannot be written. What is in it stays until the first line comes.
   explicit LineFile(std::filesystem::path path);
+  // Removes the file where it made one and no line came.
   ~LineFile();
   LineFile(const LineFile&) = delete;
   LineFile& operator=(const LineFile&) = delete;
@@ -34,7 +36,7 @@ class LineFile {
 
   std::filesystem::path path_;
   int descriptor_ = -1;
-  bool cleared_ = false;
+  bool made_ = false, cleared_ = false;
   std::vector<std::int64_t> ends_;  // of the lines, in bytes
 };
 

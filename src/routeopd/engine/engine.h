@@ -27,6 +27,7 @@ struct Sampling {
   // A response also ends with the token that completes one of these in its text (special tokens left out).
   std::vector<std::string> stop{};
   bool ignore_eos = false;  // go on to max_new_tokens
+  bool discard = false;     // responses are told to the watch and not kept: the rollout has none
 };
 
 // What to keep of the behaviour distribution, at temperature 1 whatever the decoding.

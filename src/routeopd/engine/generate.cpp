@@ -50,7 +50,9 @@ Rollout LocalEngine::generate(std::span<const Prompt> prompts, const Sampling& s
       if (!watch) continue;
       Rollout one;
       one.columns = capture.k;
+      one.hidden_size = capture.hidden ? model_.config.hidden_size : 0;
       append_response(*ended.back(), sampling, one);
+      if (sampling.discard) ended.back().reset();
       watch(std::ssize(ended), std::ssize(prompts) * sampling.n, one);
     }
     ++stats_.steps;
@@ -59,6 +61,7 @@ Rollout LocalEngine::generate(std::span<const Prompt> prompts, const Sampling& s
   stats_.peak_blocks = pool.peak();
   stats_.evictions = scheduler.evictions();
 
+  std::erase(ended, nullptr);
   std::sort(ended.begin(), ended.end(), [](const auto& a, const auto& b) {
     return std::pair(a->prompt, a->sample) < std::pair(b->prompt, b->sample);
   });

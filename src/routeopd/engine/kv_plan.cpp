@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "routeopd/base/byte_text.h"
 #include "routeopd/base/error.h"
 #include "routeopd/base/memory.h"
 #include "routeopd/model/inference/kv_storage.h"
@@ -32,11 +33,11 @@ KvPlan plan_kv(const formats::ModelConfig& config, std::span<const Prompt> promp
     const std::int64_t blocks = blocks_for(std::max<std::int64_t>(tokens, std::ssize(prompt.ids)));
     if (blocks > affordable) {
       throw UserError(
-          "prompt {}: its {} tokens and max_new_tokens = {} take {:.1f} MB of keys and values, but kv_memory "
-          "is {:.1f} "
-          "MB; try a smaller max_new_tokens (--max-new) or a larger kv_memory (--kv-memory)",
-          prompt.id, prompt.ids.size(), sampling.max_new_tokens,
-          static_cast<double>(blocks * plan.block_bytes) / 1e6, static_cast<double>(limit) / 1e6);
+          "prompt {}: its {} tokens and max_new_tokens = {} take {} of keys and values, but kv_memory is {}; "
+          "try a smaller "
+          "max_new_tokens (--max-new) or a larger kv_memory (--kv-memory)",
+          prompt.id, prompt.ids.size(), sampling.max_new_tokens, byte_text(blocks * plan.block_bytes),
+          byte_text(limit));
     }
     responses.push_back(blocks);
     all += blocks_for(std::ssize(prompt.ids));  // held until its last response begins

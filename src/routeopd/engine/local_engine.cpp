@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "routeopd/base/error.h"
+#include "routeopd/base/fields.h"
 #include "routeopd/model/heads/gather_head.h"
+#include "routeopd/text/utf8.h"
 
 namespace routeopd::engine {
 std::int64_t longest_response(const model::Model& model, std::span<const Prompt> prompts, std::int64_t wanted,
@@ -31,7 +33,8 @@ LocalEngine::LocalEngine(const model::Model& model, std::int32_t real_ids, Local
 
 void LocalEngine::check_prompts(std::span<const Prompt> prompts, const Sampling& sampling) const {
   for (const std::string& stop : sampling.stop)
-    if (stop.empty()) throw UserError("stop: expected strings of at least one character, got an empty one");
+    if (stop.empty() || text::find_invalid_utf8(stop) != std::string::npos)
+      throw UserError("stop: expected texts of at least one character in UTF-8, got {}", shown(Json(stop)));
   if (!sampling.stop.empty() && options_.tokenizer == nullptr)
     throw UserError("stop: strings are found in text, and the model's directory has no tokenizer.json");
   for (const Prompt& prompt : prompts) {
@@ -40,6 +43,10 @@ void LocalEngine::check_prompts(std::span<const Prompt> prompts, const Sampling&
                                     [&](std::int32_t id) { return id < 0 || id >= real_ids_; });
     if (wrong != prompt.ids.end())
       throw UserError("prompt {}: id {} is outside the vocabulary of {} ids", prompt.id, *wrong, real_ids_);
+    if (std::ssize(prompt.ids) >= model_.config.max_position_embeddings)
+      throw UserError(
+          "prompt {}: its {} tokens leave no room for a response in the model's {} positions; shorten it",
+          prompt.id, prompt.ids.size(), model_.config.max_position_embeddings);
     const std::int64_t longest = std::ssize(prompt.ids) + sampling.max_new_tokens;
     if (longest > model_.config.max_position_embeddings) {
       throw UserError(

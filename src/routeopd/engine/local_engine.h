@@ -24,7 +24,8 @@ struct LocalOptions {
   std::int64_t step_tokens =
       1024;                   // read by one forward, at most: bounds activations and responses under way
   std::int64_t kv_bytes = 0;  // of keys and values, at most; 0: a quarter of the memory that is free
-  std::int64_t score_tokens = 8192;  // whose keys and values are held at a time while scoring
+  std::int64_t score_tokens =
+      8192;  // places of keys and values that scoring holds at a time, beside one response
   model::WeightStorage storage = model::WeightStorage::kExact;
   const text::Tokenizer* tokenizer = nullptr;  // for stop strings; must outlive the engine
 };
@@ -58,6 +59,9 @@ class LocalEngine : public Engine {
 
   const model::Model& model() const { return model_; }
   const GenerationStats& last_generation() const { return stats_; }
+  std::int64_t kv_bytes_held() const {
+    return storage_ ? storage_->blocks() * model::KvStorage::block_bytes(model_.config) : 0;
+  }
 
  private:
   void check_prompts(std::span<const Prompt> prompts, const Sampling& sampling) const;

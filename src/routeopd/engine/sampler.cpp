@@ -10,6 +10,8 @@
 namespace routeopd::engine {
 namespace {
 
+constexpr double kGreedy = 1e-30;         // below this temperature a quotient of logits would overflow
+constexpr double kRounding = 1e-6;        // of a sum of probabilities
 constexpr std::int32_t kCandidates = 64;  // most likely ids looked at first for top-p
 
 // The id at which the weights relative to exp(top), summed up over ascending ids, pass `wanted`.
@@ -75,8 +77,9 @@ std::vector<std::int32_t> most_likely(std::span<const float> scaled, const Decod
       total = std::exp(static_cast<double>(logsumexp) - static_cast<double>(values[0]));
     std::size_t kept = 0;
     double sum = 0;
-    while (kept < ids.size() && (decoding.top_p == 1 || sum < decoding.top_p * total)) sum += weights[kept++];
-    if (kept == ids.size() && decoding.top_p < 1 && sum < decoding.top_p * total && k < most) continue;
+    const double enough = decoding.top_p * total * (1 - kRounding);  // a tie counts as reached
+    while (kept < ids.size() && (decoding.top_p == 1 || sum < enough)) sum += weights[kept++];
+    if (decoding.top_p < 1 && sum < enough && k < most) continue;
     ids.resize(std::max<std::size_t>(kept, 1));
     weights.resize(ids.size());
     return ids;
@@ -96,7 +99,7 @@ void keep_most_likely(const std::vector<double>& weights, const Decoding& decodi
     for (const std::int32_t id : ids) total += weights[static_cast<std::size_t>(id)];
     double sum = 0;
     std::size_t kept = 0;
-    while (kept < ids.size() && sum < decoding.top_p * total)
+    while (kept < ids.size() && sum < decoding.top_p * total * (1 - kRounding))
       sum += weights[static_cast<std::size_t>(ids[kept++])];
     ids.resize(std::max<std::size_t>(kept, 1));
   }
@@ -146,7 +149,7 @@ std::int32_t sample_scaled(const LogitRow& row, const Decoding& decoding, float 
 
 std::int32_t sample_row(const LogitRow& row, const Decoding& decoding, float uniform) {
   if (row.best < 0) return -1;
-  if (decoding.temperature == 0) return row.best;
+  if (decoding.temperature < kGreedy) return row.best;
   if (decoding.is_plain()) return invert_tiles(row, static_cast<double>(uniform));
   return sample_scaled(row, decoding, uniform);
 }

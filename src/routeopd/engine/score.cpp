@@ -38,7 +38,8 @@ std::vector<std::int32_t> new_blocks(std::int64_t count, std::int32_t& next) {
   return blocks;
 }
 
-Portion portion_of(const Rollout& rollout, std::size_t first, std::int64_t most_tokens) {
+// Of at most `most_blocks` blocks of keys and values, or one response.
+Portion portion_of(const Rollout& rollout, std::size_t first, std::int64_t most_blocks) {
   Portion portion;
   std::int32_t prompt = -1;
   std::int64_t prompt_at = -1;
@@ -50,7 +51,9 @@ Portion portion_of(const Rollout& rollout, std::size_t first, std::int64_t most_
                        own = response.length - 1;  // the last token predicts nothing
     const bool is_new = response.prompt != prompt;
     const std::int64_t more = own + (is_new ? length : 0);
-    if (portion.end > first && portion.tokens + more > most_tokens) break;
+    const std::int64_t own_blocks = own > 0 ? blocks_for(length + own) - length / kBlockTokens : 0;
+    const std::int64_t more_blocks = own_blocks + (is_new ? blocks_for(length) : 0);
+    if (portion.end > first && portion.blocks + more_blocks > most_blocks) break;
     portion.tokens += more;
     if (is_new) {
       prompt = response.prompt;
@@ -69,7 +72,7 @@ Portion portion_of(const Rollout& rollout, std::size_t first, std::int64_t most_
       Passage& before = portion.passages[static_cast<std::size_t>(prompt_at)];
       const std::int64_t whole = length / kBlockTokens;
       passage.table.assign(before.table.begin(), before.table.begin() + whole);
-      const std::vector<std::int32_t> blocks = new_blocks(blocks_for(length + own) - whole, portion.blocks);
+      const std::vector<std::int32_t> blocks = new_blocks(own_blocks, portion.blocks);
       passage.table.insert(passage.table.end(), blocks.begin(), blocks.end());
       // The block that the prompt fills in part is the response's own: it takes the prompt's last keys and values too.
       for (std::int64_t token = whole * kBlockTokens; token < length; ++token)
@@ -163,6 +166,10 @@ StateValues LocalEngine::score(const Rollout& rollout, const ScoreRequest& reque
       throw UserError("score: a sequence of {} tokens passes the model's {} positions", length,
                       model_.config.max_position_embeddings);
   }
+  const auto outside = [&](std::int32_t id) { return id < 0 || id >= model_.config.vocab_size; };
+  for (const std::vector<std::int32_t>& ids : rollout.prompt_ids_P)
+    ROUTEOPD_INVARIANT(std::none_of(ids.begin(), ids.end(), outside));
+  ROUTEOPD_INVARIANT(std::none_of(rollout.id_N.begin(), rollout.id_N.end(), outside));
   StateValues values;
   values.columns = std::min(request.k, real_ids_);
   values.hidden_size = request.hidden ? h : 0;
@@ -171,9 +178,12 @@ StateValues LocalEngine::score(const Rollout& rollout, const ScoreRequest& reque
     gather_NG = at::from_blob(const_cast<std::int32_t*>(request.gather_ids_NG.data()),
                               {states, request.gather_columns}, at::kInt);
   }
+  std::int64_t most_blocks = blocks_for(options_.score_tokens);
+  if (options_.kv_bytes > 0)
+    most_blocks = std::min(most_blocks, options_.kv_bytes / model::KvStorage::block_bytes(model_.config));
   std::int64_t next_state = 0;
   for (std::size_t first = 0; first < rollout.responses_B.size();) {
-    const Portion portion = portion_of(rollout, first, options_.score_tokens);
+    const Portion portion = portion_of(rollout, first, most_blocks);
     first = portion.end;
     prepare(portion.blocks);
     values.tokens_read += portion.tokens;

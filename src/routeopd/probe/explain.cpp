@@ -35,8 +35,10 @@ Union union_at(const Rollout& rollout, const Scores& scores, std::size_t state) 
   const auto k = static_cast<std::size_t>(rollout.columns), j = static_cast<std::size_t>(scores.columns);
   for (std::size_t i = state * k; i < (state + 1) * k; ++i)
     logits[rollout.top_ids_NK[i]] = {rollout.top_logits_NK[i], scores.teacher_at_student_NK[i]};
+  // Ids of both lists keep what the forwards said of them, as routing does: a gather sums in another order.
   for (std::size_t i = state * j; i < (state + 1) * j; ++i)
-    logits[scores.teacher_ids_NJ[i]] = {scores.student_at_teacher_NJ[i], scores.teacher_logits_NJ[i]};
+    logits.emplace(scores.teacher_ids_NJ[i],
+                   std::pair(scores.student_at_teacher_NJ[i], scores.teacher_logits_NJ[i]));
   Union all;
   for (const auto& [id, pair] : logits) {
     const auto& [student, teacher] = pair;
@@ -250,6 +252,10 @@ std::vector<report::ExplainedToken> explain_rollout(engine::Engine& student, eng
     token.id = rollout.id_N[n];
     const Union all = union_at(rollout, scores, n);
     const Validity validity = validity_of(all, scores.validity_N[n]);
+    if (validity == Validity::kNonFinite)
+      throw UserError(
+          "explain: a model gives NaN or infinite logits at token {} of the response; are its weights whole?",
+          n);
     if (validity != Validity::kValid) {
       token.not_routed = fmt::format("the state cannot be used: {}", name_of(validity));
       continue;

@@ -57,7 +57,7 @@ struct ExplainedToken {
 struct Explanation {
   std::string student, teacher;  // directories
   std::string prompt;            // as the student reads it
-  std::int64_t prompt_tokens = 0;
+  std::vector<std::int32_t> prompt_ids;
   std::string response;
   std::string finish;  // stop | length | given
   std::uint64_t seed = 0;

@@ -77,7 +77,7 @@ std::vector<std::string> heading_lines(const Explanation& explanation) {
                                 : fmt::format("m = {}", setting(explanation, "m"));
   return {fmt::format("student {}, teacher {}", visible(explanation.student), visible(explanation.teacher)),
           fmt::format("prompt of {} tokens, response of {} ({}), {} of them routed, mean mass {:.4f}",
-                      explanation.prompt_tokens, tokens,
+                      explanation.prompt_ids.size(), tokens,
                       explanation.finish == "given"  ? "given"
                       : explanation.finish == "stop" ? "ended by the student"
                                                      : "cut off",

@@ -50,6 +50,7 @@ Prompt prompt_of(const Json& line, const std::string& raw_line, std::uint32_t nu
     prompt = make_prompt(std::move(id), number, std::move(asked), *tokenizer);
   }
   if (prompt.ids.empty()) throw UserError("the prompt has no tokens");
+  if (line.contains("id")) prompt.id_json = line["id"].dump();
   if (line.contains("answer")) prompt.answer = shown(line["answer"]);
   return prompt;
 }
@@ -128,7 +129,8 @@ std::vector<Prompt> read_prompts(const std::string& path, const PromptTemplate& 
       throw UserError("{}: {}", lines.where(), error.what());
     }
   }
-  if (prompts.empty()) throw UserError("{}: no prompts; expected one JSON object a line", path);
+  if (prompts.empty())
+    throw UserError("{}: no prompts; expected one JSON object a line", path == "-" ? "standard input" : path);
   return prompts;
 }
 

@@ -11,6 +11,7 @@ namespace routeopd {
 
 struct Prompt {
   std::string id;            // of the file, or the line's number
+  std::string id_json;       // the same as the file wrote it, a number or a string; empty: it had none
   std::uint32_t number = 0;  // place in its file: the address of its random numbers, < 2^24
   std::string text;          // as the student reads it; empty where only ids were given
   std::vector<std::int32_t> ids;

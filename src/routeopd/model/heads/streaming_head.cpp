@@ -204,9 +204,11 @@ void StreamingHead::score_block(const at::Tensor& hidden_TH, const at::Tensor& g
         if (worker.states.empty()) worker.start(rows, static_cast<std::int32_t>(k));
         const std::int64_t first = i * tile_rows_, width = std::min(tile_rows_, real_ids_ - first);
         const Product tile = panels_of(product(), i * tile_panels, tile_panels);
-        float* z = held_TR + first;
+        float* z = nullptr;
         std::int64_t stride = real_ids_;
-        if (held_TR == nullptr) {
+        if (held_TR != nullptr) {
+          z = held_TR + first;
+        } else {
           worker.logits.resize(static_cast<std::size_t>(rows * width));
           z = worker.logits.data();
           stride = width;

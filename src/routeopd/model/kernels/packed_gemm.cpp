@@ -122,9 +122,11 @@ HWY_NOINLINE void strip(std::int64_t rows, const float* x, std::int64_t x_stride
   }
 }
 
+// exp is good up to 104: beyond e^88 the quotient is 0 to float32 anyway. NaN comes through the numerator.
 HWY_INLINE V silu(V x) {
   const F d;
-  return hn::Div(x, hn::Add(hn::Set(d, 1.0F), hn::Exp(d, hn::Neg(x))));
+  const V power = hn::Min(hn::Neg(x), hn::Set(d, 88.0F));
+  return hn::Div(x, hn::Add(hn::Set(d, 1.0F), hn::Exp(d, power)));
 }
 
 // Writes the 16 values of a panel; the last panel of an output may be narrower.
