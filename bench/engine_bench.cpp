@@ -79,6 +79,8 @@ Json generate(LocalEngine& engine, const Json& request) {
           {"logprobs", logprobs},
           {"steps", stats.steps},
           {"tokens_read", stats.tokens_read},
+          {"decode_steps", stats.decode_steps},
+          {"decode_seconds", stats.decode_seconds},
           {"kv_bytes", stats.kv.bytes()},
           {"kv_peak_bytes", stats.peak_blocks * stats.kv.block_bytes},
           {"evictions", stats.evictions},

@@ -3,9 +3,8 @@
 
     engine_growth.py ENGINE_BENCH MODEL_DIR [--lengths 128,512,2048,8192] [--batches 1,8,32] [--memory-gb 8]
 
-For each length L and batch B: B prompts of L random ids. Reading: seconds until the first token, a token of the prompt.
-Decoding: the next 16 tokens, seconds a step (all B sequences), after the reading is taken off. Both are medians of three
-rounds. Cells whose keys and values would not fit into --memory-gb are left out. Prints a Markdown table.
+For each length L and batch B: B prompts of L - 16 random ids and 16 new tokens. Decoding: seconds of a step that reads one
+token of every sequence. Reading: all other seconds, a token of the prompts. Medians of the rounds. Cells whose keys and values would not fit into --memory-gb are left out. Prints a Markdown table.
 """
 import argparse
 import json
@@ -58,11 +57,9 @@ for length in map(int, args.lengths.split(",")):
         reads, steps = [], []
         new = NEW if length >= 2 * NEW else length // 2
         for _ in range(args.rounds):
-            given = prompts(batch, length - new)
-            first = ask(do="generate", prompts=given, new=1)
-            whole = ask(do="generate", prompts=given, new=new)
-            reads.append(first["seconds"] / batch / (length - new))
-            steps.append((whole["seconds"] - first["seconds"]) / (new - 1))
+            whole = ask(do="generate", prompts=prompts(batch, length - new), new=new)
+            reads.append((whole["seconds"] - whole["decode_seconds"]) / batch / (length - new))
+            steps.append(whole["decode_seconds"] / whole["decode_steps"])
         step = statistics.median(steps)
         print(f"| {length:,} | {batch} | {1e3 * statistics.median(reads):.2f} | {1e3 * step:.1f} | {1e3 * step / batch:.2f} "
               f"| {whole['kv_peak_bytes'] / 1e6:.0f} | {whole['rss_bytes'] / 1e6:.0f} |", flush=True)

@@ -6,6 +6,7 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "routeopd/base/error.h"
 #include "routeopd/base/interrupt.h"
@@ -40,6 +41,7 @@ Rollout LocalEngine::generate(std::span<const Prompt> prompts, const Sampling& s
   std::vector<std::unique_ptr<Writing>> ended;
   while (!scheduler.done()) {
     check_interrupt();
+    const auto start = std::chrono::steady_clock::now();
     const StepPlan plan = scheduler.plan();
     at::Tensor hidden_WH;
     if (plan.batch.tokens() > 0) hidden_WH = decoder_->forward(plan.batch, *storage_);
@@ -56,6 +58,11 @@ Rollout LocalEngine::generate(std::span<const Prompt> prompts, const Sampling& s
       watch(std::ssize(ended), std::ssize(prompts) * sampling.n, one);
     }
     ++stats_.steps;
+    if (plan.batch.tokens() > 0 && plan.batch.tokens() == std::ssize(plan.batch.runs)) {
+      ++stats_.decode_steps;
+      stats_.decode_seconds +=
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
     stats_.tokens_read += plan.batch.tokens();
   }
   stats_.peak_blocks = pool.peak();

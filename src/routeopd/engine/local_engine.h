@@ -42,6 +42,10 @@ struct GenerationStats {
   std::int64_t steps = 0;
   std::int64_t tokens_read = 0;  // prompts once each, responses, and what was read again
   std::int64_t evictions = 0;
+
+  // Steps that read one token of each response and no prompt, sampling included.
+  std::int64_t decode_steps = 0;
+  double decode_seconds = 0;
 };
 
 class LocalEngine : public Engine {
