@@ -109,16 +109,8 @@ void add_eval(CLI::App& app) {
       ->required()
       ->allow_extra_args(false);
   app.add_option("--out", arguments->out, "Eval directory; must not exist")->required();
-  app.add_option("--template", protocol.prompt_template,
-                 "How a problem is asked: chat, raw, or a text with {problem}")
-      ->capture_default_str();
+  add_decoding_options(app, protocol.prompt_template, protocol.temperature, protocol.top_p);
   app.add_option("--n", protocol.n, "Samples a problem")->check(CLI::Range(1, 256))->capture_default_str();
-  app.add_option("--temperature", protocol.temperature, "0 is greedy")
-      ->check(between(0, 100))
-      ->capture_default_str();
-  app.add_option("--top-p", protocol.top_p, "Share of the most likely ids that is sampled from")
-      ->check(between(1e-6, 1))
-      ->capture_default_str();
   app.add_option("--max-new", protocol.max_new_tokens,
                  "Longest response, in tokens; 0: 16384, or what the model's positions leave")
       ->check(CLI::Range(0, 1 << 24))

@@ -149,20 +149,12 @@ void add_explain(CLI::App& app) {
   app.add_option("--student", arguments->student, "Hugging Face model directory")->required();
   app.add_option("--teacher", arguments->teacher, "The same")->required();
   app.add_option("--prompt", arguments->prompt, "What the student is asked")->required();
-  app.add_option("--template", arguments->prompt_template,
-                 "How the prompt is asked: chat, raw, or a text with {problem}")
-      ->capture_default_str();
+  add_decoding_options(app, arguments->prompt_template, arguments->temperature, arguments->top_p);
   app.add_option("--response", arguments->response,
                  "Explain this response in place of one that the student writes");
   app.add_option("--token", arguments->token,
                  "The response token whose tables are shown, from 0; without it the one with the most mass")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24));
-  app.add_option("--temperature", arguments->temperature, "0 is greedy; scores are at temperature 1 always")
-      ->check(between(0, 100))
-      ->capture_default_str();
-  app.add_option("--top-p", arguments->top_p, "Share of the most likely ids that is sampled from")
-      ->check(between(1e-6, 1))
-      ->capture_default_str();
   app.add_option("--max-new", arguments->max_new,
                  "Longest response, in tokens; 0: 128, or what the models' positions leave")
       ->check(CLI::Range(0, 1 << 24))

@@ -2,14 +2,13 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
-#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
-#include <optional>
 
 #include "command.h"
 #include "line_output.h"
+#include "loaded_model.h"
 #include "progress.h"
 #include "routeopd/base/byte_text.h"
 #include "routeopd/engine/local_engine.h"
@@ -93,23 +92,18 @@ void print_summary(const engine::GenerationStats& stats, std::int64_t responses,
 
 void run_generate(const GenerateArguments& arguments) {
   refuse_same_file(arguments.in, arguments.out);
-  const model::Model model = model::load_model(arguments.model);
-  std::optional<text::Tokenizer> tokenizer;
-  if (std::filesystem::exists(std::filesystem::path(arguments.model) / "tokenizer.json"))
-    tokenizer.emplace(arguments.model);
-  const text::Tokenizer* words = tokenizer ? &*tokenizer : nullptr;
+  const LoadedModel loaded(arguments.model);
+  const text::Tokenizer* const words = loaded.words();
   const std::vector<Prompt> prompts = text::read_prompts(
       arguments.in, text::PromptTemplate(arguments.prompt_template, arguments.model), words);
-  const std::int32_t real_ids =
-      words != nullptr ? words->real_ids() : static_cast<std::int32_t>(model.config.vocab_size);
-  engine::LocalEngine engine(model, real_ids,
+  engine::LocalEngine engine(loaded.model, loaded.real_ids(),
                              {.kv_bytes = static_cast<std::int64_t>(arguments.kv_memory),
                               .storage = kStorages.at(arguments.weights),
                               .tokenizer = words});
   const engine::Sampling sampling{
       .n = arguments.n,
       .decoding = {arguments.temperature, arguments.top_p, arguments.top_k},
-      .max_new_tokens = engine::longest_response(model, prompts, arguments.max_new, 256),
+      .max_new_tokens = engine::longest_response(loaded.model, prompts, arguments.max_new, 256),
       .seed = arguments.seed,
       .stop = arguments.stop,
       .ignore_eos = arguments.ignore_eos,
@@ -154,16 +148,8 @@ void add_generate(CLI::App& app) {
   app.add_option("--model", arguments->model, "Hugging Face model directory")->required();
   app.add_option("--in", arguments->in, "Prompts, JSONL; - is standard input")->capture_default_str();
   app.add_option("--out", arguments->out, "Responses, JSONL; - is standard output")->capture_default_str();
-  app.add_option("--template", arguments->prompt_template,
-                 "How a problem is asked: chat, raw, or a text with {problem}")
-      ->capture_default_str();
+  add_decoding_options(app, arguments->prompt_template, arguments->temperature, arguments->top_p);
   app.add_option("--n", arguments->n, "Responses a prompt")->check(CLI::Range(1, 256))->capture_default_str();
-  app.add_option("--temperature", arguments->temperature, "0 is greedy")
-      ->check(between(0, 100))
-      ->capture_default_str();
-  app.add_option("--top-p", arguments->top_p, "Share of the most likely ids that is sampled from")
-      ->check(between(1e-6, 1))
-      ->capture_default_str();
   app.add_option("--top-k", arguments->top_k, "Most likely ids that are sampled from; 0: all")
       ->check(CLI::Range(0, 1 << 24))
       ->capture_default_str();

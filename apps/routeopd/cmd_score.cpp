@@ -1,20 +1,19 @@
 // routeopd score: log-probabilities of given sequences. Ids in, JSONL; log-probabilities, top-k and log-partitions out.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
 
 #include "command.h"
 #include "line_output.h"
+#include "loaded_model.h"
 #include "progress.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/engine/score_sequences.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/json_lines.h"
-#include "routeopd/text/tokenizer.h"
 
 namespace routeopd::app {
 namespace {
@@ -68,11 +67,8 @@ Json line_of(const engine::SequenceScores& scores, const Json& given) {
 
 void run_score(const ScoreArguments& arguments) {
   refuse_same_file(arguments.in, arguments.out);
-  const model::Model model = model::load_model(arguments.model);
-  auto real_ids = static_cast<std::int32_t>(model.config.vocab_size);
-  if (std::filesystem::exists(std::filesystem::path(arguments.model) / "tokenizer.json"))
-    real_ids = text::Tokenizer(arguments.model).real_ids();
-  engine::LocalEngine engine(model, real_ids);
+  const LoadedModel loaded(arguments.model);
+  engine::LocalEngine engine(loaded.model, loaded.real_ids());
   formats::JsonLines lines(arguments.in);
   LineOutput output(arguments.out);
 

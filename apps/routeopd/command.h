@@ -42,6 +42,19 @@ inline CLI::Validator between(double low, double high) {
           "", "BETWEEN"};
 }
 
+// How a problem is asked and a response drawn, for every command that lets a model write.
+inline void add_decoding_options(CLI::App& app, std::string& prompt_template, double& temperature,
+                                 double& top_p) {
+  app.add_option("--template", prompt_template, "How a problem is asked: chat, raw, or a text with {problem}")
+      ->capture_default_str();
+  app.add_option("--temperature", temperature, "0 is greedy; log-probabilities are at temperature 1 always")
+      ->check(between(0, 100))
+      ->capture_default_str();
+  app.add_option("--top-p", top_p, "Share of the most likely ids that is sampled from")
+      ->check(between(1e-6, 1))
+      ->capture_default_str();
+}
+
 // Declares an option for every field of a table; what the user says is collected in `said` as a JSON object.
 template <class Struct>
 void add_fields(CLI::App& app, const Fields<Struct>& fields, Json& said) {

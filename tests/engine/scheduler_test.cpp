@@ -37,7 +37,7 @@ class Machine {
       if (step == 100000) break;
       const StepPlan plan = scheduler_.plan();
       read(plan.batch);
-      scheduler_.keep_hidden(plan, at::ones({std::ssize(plan.batch.wanted_W), 1}));
+      scheduler_.keep_hidden(plan, std::vector<float>(plan.batch.wanted_W.size()));
       for (const SampledState& state : plan.states) {
         for (Writing* const writing : state.writings) {
           check(*writing);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <tuple>
 
@@ -202,6 +203,26 @@ TEST_F(Explain, AGivenResponseHasTheNumbersOfTheSameOneWritten) {
     for (std::size_t i = 0; i < tokens[n].drawn.size(); ++i)
       EXPECT_EQ(tokens[n].drawn[i].destination, again[n].drawn[i].destination);
   }
+}
+
+// Ids that both lists have keep what the forwards said of them: a gather, which sums in another order, would leave a
+// little mass.
+TEST_F(Explain, AModelMovesNothingToItself) {
+  Rollout rollout = written();
+  engine::LocalEngine itself(student_model, kRealIds);
+  for (const report::ExplainedToken& token : explain_rollout(student, itself, rollout, options, kSeed)) {
+    EXPECT_EQ(token.mass, 0);
+    EXPECT_EQ(token.pi_student, token.pi_teacher);
+  }
+}
+
+TEST_F(Explain, RefusesATeacherWithoutADistribution) {
+  Rollout rollout = written();
+  const model::Model broken = model::clone_model(teacher_model);
+  broken.norm_H.fill_(std::numeric_limits<float>::quiet_NaN());
+  engine::LocalEngine reader(broken, kRealIds);
+  EXPECT_THAT(error_of([&] { explain_rollout(student, reader, rollout, options, kSeed); }),
+              HasSubstr("NaN or infinite logits at token 0"));
 }
 
 TEST_F(Explain, TheFullSupportIsEveryRealId) {

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "routeopd/text/html_escape.h"
 #include "routeopd/text/utf8.h"
 
 namespace routeopd::report {
@@ -48,7 +49,8 @@ TEST(VisibleText, QuotesTellTokensApart) {
 }
 
 TEST(VisibleText, MarkupBecomesText) {
-  EXPECT_EQ(html_escaped("<a href='x' b=\"y\">&amp;"), "&lt;a href=&#39;x&#39; b=&quot;y&quot;&gt;&amp;amp;");
+  EXPECT_EQ(text::html_escaped("<a href='x' b=\"y\">&amp;"),
+            "&lt;a href=&#39;x&#39; b=&#34;y&#34;&gt;&amp;amp;");
 }
 
 }  // namespace

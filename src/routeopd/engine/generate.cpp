@@ -44,8 +44,11 @@ Rollout LocalEngine::generate(std::span<const Prompt> prompts, const Sampling& s
     const auto start = std::chrono::steady_clock::now();
     const StepPlan plan = scheduler.plan();
     at::Tensor hidden_WH;
-    if (plan.batch.tokens() > 0) hidden_WH = decoder_->forward(plan.batch, *storage_);
-    scheduler.keep_hidden(plan, hidden_WH);
+    if (plan.batch.tokens() > 0) {
+      hidden_WH = decoder_->forward(plan.batch, *storage_);
+      scheduler.keep_hidden(plan,
+                            {hidden_WH.const_data_ptr<float>(), static_cast<std::size_t>(hidden_WH.numel())});
+    }
     take_tokens(plan, hidden_WH, sampling, capture);
     for (auto& writing : scheduler.take_ended()) {
       ended.push_back(std::move(writing));

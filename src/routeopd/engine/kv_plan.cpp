@@ -8,12 +8,10 @@
 #include "routeopd/base/error.h"
 #include "routeopd/base/memory.h"
 #include "routeopd/model/inference/kv_storage.h"
-#include "routeopd/model/kernels/block_attention.h"
 
 namespace routeopd::engine {
 namespace {
 
-static_assert(kBlockTokens == model::kBlockPositions);
 constexpr std::int64_t kLeastBytes = 64 << 20;
 
 }  // namespace
@@ -26,7 +24,7 @@ KvPlan plan_kv(const formats::ModelConfig& config, std::span<const Prompt> promp
   const std::int64_t affordable = limit / plan.block_bytes;
   // At most step_tokens responses are written at a time, beside the prompts that are read for the next ones.
   std::vector<std::int64_t> responses;  // blocks of each prompt with one response
-  std::int64_t all = 0;
+  std::int64_t all = 0;                 // with every response at its longest, all at a time
   for (const Prompt& prompt : prompts) {
     const std::int64_t tokens =
         std::ssize(prompt.ids) + sampling.max_new_tokens - 1;  // the last one is never read
@@ -34,8 +32,7 @@ KvPlan plan_kv(const formats::ModelConfig& config, std::span<const Prompt> promp
     if (blocks > affordable) {
       throw UserError(
           "prompt {}: its {} tokens and max_new_tokens = {} take {} of keys and values, but kv_memory is {}; "
-          "try a smaller "
-          "max_new_tokens (--max-new) or a larger kv_memory (--kv-memory)",
+          "try a smaller max_new_tokens (--max-new) or a larger kv_memory (--kv-memory)",
           prompt.id, prompt.ids.size(), sampling.max_new_tokens, byte_text(blocks * plan.block_bytes),
           byte_text(limit));
     }
@@ -49,8 +46,7 @@ KvPlan plan_kv(const formats::ModelConfig& config, std::span<const Prompt> promp
     all += here * responses[i];
     places -= here;
   }
-  plan.most_blocks = all + 1;
-  plan.blocks = std::min(plan.most_blocks, affordable);
+  plan.blocks = std::min(all + 1, affordable);
   return plan;
 }
 

@@ -8,19 +8,17 @@
 
 #include "routeopd/engine/engine.h"
 #include "routeopd/formats/model_config.h"
+#include "routeopd/model/kernels/block_attention.h"
 
 namespace routeopd::engine {
 
-inline constexpr std::int64_t kBlockTokens = 16;
-
 constexpr std::int64_t blocks_for(std::int64_t tokens) {
-  return (tokens + kBlockTokens - 1) / kBlockTokens;
+  return (tokens + model::kBlockPositions - 1) / model::kBlockPositions;
 }
 
 struct KvPlan {
   std::int64_t block_bytes = 0;
-  std::int64_t most_blocks = 0;  // with every response at its longest, all at a time
-  std::int64_t blocks = 0;       // reserved: no more are ever in use
+  std::int64_t blocks = 0;  // reserved: no more are ever in use
 
   std::int64_t bytes() const { return blocks * block_bytes; }
 };

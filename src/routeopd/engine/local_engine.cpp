@@ -14,6 +14,7 @@
 #include "routeopd/text/utf8.h"
 
 namespace routeopd::engine {
+
 std::int64_t longest_response(const model::Model& model, std::span<const Prompt> prompts, std::int64_t wanted,
                               std::int64_t most) {
   if (wanted > 0) return wanted;
@@ -79,6 +80,7 @@ void LocalEngine::prepare(std::int64_t blocks) {
 
 void LocalEngine::refresh() {
   stale_ = decoder_ != nullptr;
+  rounded_head_VH_.reset();
 }
 
 std::vector<float> LocalEngine::gather(const Rollout& rollout, std::span<const std::int32_t> ids_NG,
@@ -97,7 +99,10 @@ std::vector<float> LocalEngine::gather(const Rollout& rollout, std::span<const s
   }
   const at::Tensor hidden_NH =
       at::from_blob(const_cast<float*>(rollout.hidden_NH.data()), {states, rollout.hidden_size}, at::kFloat);
-  const at::Tensor logits = model::gather_logits(hidden_NH, model_.head_VH.detach(), {offsets, ids});
+  if (options_.storage == model::WeightStorage::kBFloat16 && !rounded_head_VH_.defined())
+    rounded_head_VH_ = model_.head_VH.detach().to(at::kBFloat16);
+  const at::Tensor logits = model::gather_logits(
+      hidden_NH, rounded_head_VH_.defined() ? rounded_head_VH_ : model_.head_VH.detach(), {offsets, ids});
   const float* next = logits.const_data_ptr<float>();
   std::vector<float> values(ids_NG.size(), std::numeric_limits<float>::quiet_NaN());
   for (std::size_t i = 0; i < ids_NG.size(); ++i)

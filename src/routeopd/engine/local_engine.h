@@ -21,11 +21,12 @@
 namespace routeopd::engine {
 
 struct LocalOptions {
-  std::int64_t step_tokens =
-      1024;                   // read by one forward, at most: bounds activations and responses under way
-  std::int64_t kv_bytes = 0;  // of keys and values, at most; 0: a quarter of the memory that is free
-  std::int64_t score_tokens =
-      8192;  // places of keys and values that scoring holds at a time, beside one response
+  // Read by one forward, at most: bounds the activations and the responses under way.
+  std::int64_t step_tokens = 1024;
+  // Of keys and values, at most; 0: a quarter of the memory that is free.
+  std::int64_t kv_bytes = 0;
+  // Places of keys and values that scoring holds at a time, or those of one response.
+  std::int64_t score_tokens = 8192;
   model::WeightStorage storage = model::WeightStorage::kExact;
   const text::Tokenizer* tokenizer = nullptr;  // for stop strings; must outlive the engine
 };
@@ -76,12 +77,13 @@ class LocalEngine : public Engine {
   model::Model model_;  // handles to the caller's tensors
   std::int32_t real_ids_;
   LocalOptions options_;
-  std::unique_ptr<model::InferenceDecoder>
-      decoder_;  // both packed from the weights; none until they are needed
+  // Packed from the weights; none until they are needed.
+  std::unique_ptr<model::InferenceDecoder> decoder_;
   std::unique_ptr<model::StreamingHead> head_;
   bool stale_ = false;  // the weights have changed since
   std::unique_ptr<model::KvStorage> storage_;
   model::HeldLogits held_;
+  at::Tensor rounded_head_VH_;  // for gather(), where the weights are held in bfloat16
   GenerationStats stats_;
 };
 

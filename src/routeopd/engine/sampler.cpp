@@ -11,7 +11,7 @@ namespace routeopd::engine {
 namespace {
 
 constexpr double kGreedy = 1e-30;         // below this temperature a quotient of logits would overflow
-constexpr double kRounding = 1e-6;        // of a sum of probabilities
+constexpr double kRounding = 1e-6;        // a share this close to top_p has reached it, so that a tie does
 constexpr std::int32_t kCandidates = 64;  // most likely ids looked at first for top-p
 
 // The id at which the weights relative to exp(top), summed up over ascending ids, pass `wanted`.

@@ -150,7 +150,7 @@ void Scheduler::begin_responses(StepPlan& plan) {
   for (const auto& reading : prompts_) {
     if (reading->hidden_H.empty() || reading->read < std::ssize(ids_of(*reading))) continue;
     SampledState state{.prompt = reading.get(), .writings = {}};
-    const bool copies = std::ssize(ids_of(*reading)) % kBlockTokens != 0;
+    const bool copies = std::ssize(ids_of(*reading)) % model::kBlockPositions != 0;
     while (reading->next_sample < options_.n && std::ssize(running_) < options_.step_tokens &&
            !reading->table.empty()) {
       const bool last = reading->next_sample + 1 == options_.n;
@@ -174,7 +174,7 @@ Writing& Scheduler::begin_response(PromptReading& reading, bool hand_over) {
     writing->table = std::exchange(reading.table, {});
     reading.read = 0;  // for responses that are still to begin
   } else {
-    const std::size_t whole = writing->tokens.size() / kBlockTokens;
+    const std::size_t whole = writing->tokens.size() / model::kBlockPositions;
     writing->table.assign(reading.table.begin(), reading.table.begin() + static_cast<std::ptrdiff_t>(whole));
     for (const std::int32_t block : writing->table) pool_.share(block);
     if (whole < reading.table.size()) {
@@ -197,10 +197,12 @@ void Scheduler::relieve() {
   hand_over_ = true;
 }
 
-void Scheduler::keep_hidden(const StepPlan& plan, const at::Tensor& hidden_WH) {
+void Scheduler::keep_hidden(const StepPlan& plan, std::span<const float> hidden_WH) {
+  if (plan.ends.empty()) return;
+  const std::size_t size = hidden_WH.size() / plan.batch.wanted_W.size();
   for (const auto& [reading, row] : plan.ends) {
-    const float* const state = hidden_WH.const_data_ptr<float>() + row * hidden_WH.size(1);
-    reading->hidden_H.assign(state, state + hidden_WH.size(1));
+    const auto state = hidden_WH.subspan(static_cast<std::size_t>(row) * size, size);
+    reading->hidden_H.assign(state.begin(), state.end());
   }
 }
 

@@ -7,8 +7,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/ATen.h>
-
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -65,7 +63,7 @@ class Scheduler {
   StepPlan plan();
 
   // After the forward, [W, H]: keeps the states that responses begin from.
-  void keep_hidden(const StepPlan& plan, const at::Tensor& hidden_WH);
+  void keep_hidden(const StepPlan& plan, std::span<const float> hidden_WH);
 
   // Takes out the responses that have ended, in the order in which they began.
   std::vector<std::unique_ptr<Writing>> take_ended();
@@ -90,11 +88,11 @@ class Scheduler {
   BlockPool& pool_;
   Options options_;
   std::size_t next_prompt_ = 0;  // the first that nobody has begun to read
-  std::deque<std::unique_ptr<PromptReading>>
-      prompts_;                                    // being read, or with responses to begin; oldest first
-  std::deque<std::unique_ptr<Writing>> waiting_;   // evicted, oldest first
-  std::vector<std::unique_ptr<Writing>> running_;  // oldest first
-  bool hand_over_ = false;                         // the next response takes over its prompt's blocks
+  // All oldest first.
+  std::deque<std::unique_ptr<PromptReading>> prompts_;  // being read, or with responses to begin
+  std::deque<std::unique_ptr<Writing>> waiting_;        // evicted
+  std::vector<std::unique_ptr<Writing>> running_;
+  bool hand_over_ = false;  // the next response takes over its prompt's blocks
   std::int64_t evictions_ = 0;
 };
 

@@ -19,8 +19,8 @@ struct Passage {
   std::span<const std::int32_t> ids;
   std::int64_t first_position = 0;
   std::vector<std::int32_t> table;
-  std::int64_t prompt =
-      -1;  // of a response: the passage of its prompt, whose last state is the first of its own
+  // Of a response: the passage of its prompt, whose last state is the first of its own.
+  std::int64_t prompt = -1;
   std::vector<model::SharedWrite> shared{};  // of a prompt: `token` counts in the passage
 };
 
@@ -51,7 +51,7 @@ Portion portion_of(const Rollout& rollout, std::size_t first, std::int64_t most_
                        own = response.length - 1;  // the last token predicts nothing
     const bool is_new = response.prompt != prompt;
     const std::int64_t more = own + (is_new ? length : 0);
-    const std::int64_t own_blocks = own > 0 ? blocks_for(length + own) - length / kBlockTokens : 0;
+    const std::int64_t own_blocks = own > 0 ? blocks_for(length + own) - length / model::kBlockPositions : 0;
     const std::int64_t more_blocks = own_blocks + (is_new ? blocks_for(length) : 0);
     if (portion.end > first && portion.blocks + more_blocks > most_blocks) break;
     portion.tokens += more;
@@ -70,12 +70,12 @@ Portion portion_of(const Rollout& rollout, std::size_t first, std::int64_t most_
         .shared = {}};
     if (own > 0) {
       Passage& before = portion.passages[static_cast<std::size_t>(prompt_at)];
-      const std::int64_t whole = length / kBlockTokens;
+      const std::int64_t whole = length / model::kBlockPositions;
       passage.table.assign(before.table.begin(), before.table.begin() + whole);
       const std::vector<std::int32_t> blocks = new_blocks(own_blocks, portion.blocks);
       passage.table.insert(passage.table.end(), blocks.begin(), blocks.end());
       // The block that the prompt fills in part is the response's own: it takes the prompt's last keys and values too.
-      for (std::int64_t token = whole * kBlockTokens; token < length; ++token)
+      for (std::int64_t token = whole * model::kBlockPositions; token < length; ++token)
         before.shared.push_back({token, blocks.front()});
     }
     portion.passages.push_back(std::move(passage));

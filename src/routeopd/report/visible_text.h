@@ -19,7 +19,4 @@ std::string visible_lines(std::string_view bytes);
 // As visible(), between quotation marks, with \" and \\ inside, so that two different tokens never look alike.
 std::string in_quotes(std::string_view bytes);
 
-// For the text of an element and for a quoted attribute.
-std::string html_escaped(std::string_view text);
-
 }  // namespace routeopd::report

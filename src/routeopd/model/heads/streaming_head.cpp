@@ -60,12 +60,12 @@ void check_gather_ids(const at::Tensor& ids_TG, const at::Tensor& hidden_TH, std
 
 // The columns of ids that fall into [first, first + width) of the vocabulary, for every row of the tile's
 // logits.
-void gather_from_tile(const float* logits, std::int64_t rows, std::int64_t width, std::int64_t first,
-                      const std::int32_t* ids, std::int64_t columns, float* gathered) {
+void gather_from_tile(const float* logits, std::int64_t stride, std::int64_t rows, std::int64_t width,
+                      std::int64_t first, const std::int32_t* ids, std::int64_t columns, float* gathered) {
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t g = 0; g < columns; ++g) {
       const std::int64_t at = ids[r * columns + g] - first;
-      if (at >= 0 && at < width) gathered[r * columns + g] = logits[r * width + at];
+      if (at >= 0 && at < width) gathered[r * columns + g] = logits[r * stride + at];
     }
   }
 }
@@ -217,7 +217,7 @@ void StreamingHead::score_block(const at::Tensor& hidden_TH, const at::Tensor& g
                         tile.weight.panel_count, z, stride);
         row_topk_scan(worker.states.data(), &sums_ST[static_cast<std::size_t>(i * rows)], z, rows, width,
                       stride, static_cast<std::int32_t>(first));
-        gather_from_tile(z, rows, width, first, ids, columns, gathered);
+        gather_from_tile(z, stride, rows, width, first, ids, columns, gathered);
       }
     }
   });

@@ -144,10 +144,6 @@ void InferenceDecoder::copy_small_weights(const Model& model) {
   norms_.push_back(model.norm_H.detach().clone());
 }
 
-std::int64_t InferenceDecoder::activation_bytes(const formats::ModelConfig& config, std::int64_t tokens) {
-  return tokens * Activations::row_floats(config) * static_cast<std::int64_t>(sizeof(float));
-}
-
 void InferenceDecoder::extend_rotation(std::int64_t positions) {
   const std::int64_t known = cos_PE_.defined() ? cos_PE_.size(0) : 0;
   if (positions <= known) return;
@@ -178,11 +174,10 @@ void InferenceDecoder::run(const Step& step) {
   const Worker worker;
   Activations rows = step.rows;
   const TokenBatch& batch = step.batch;
-  const std::int64_t h = rows.hidden,
-                     rows_of_scratch =
-                         std::max(kAttentionRows, config_.num_attention_heads / config_.num_key_value_heads);
+  const std::int64_t h = rows.hidden, group = config_.num_attention_heads / config_.num_key_value_heads;
   const auto eps = static_cast<float>(config_.rms_norm_eps);
-  const at::Tensor scratch = at::empty({attention_scratch(rows_of_scratch, config_.head_dim)}, at::kFloat);
+  const at::Tensor scratch =
+      at::empty({attention_scratch(std::max(kAttentionRows, group), config_.head_dim)}, at::kFloat);
   std::int64_t tokens = batch.tokens();
   const auto norm_rows = [&](const at::Tensor& weight, float* out) {
     worker.share(tokens, 1, [&](std::int64_t begin, std::int64_t end) {

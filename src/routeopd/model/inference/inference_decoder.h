@@ -30,11 +30,6 @@ class InferenceDecoder {
   // that are wanted, [W, H].
   at::Tensor forward(const TokenBatch& batch, KvStorage& storage);
 
-  std::int64_t weight_bytes() const { return matrices_.bytes(); }
-
-  // What a forward of that many tokens needs beside weights, keys and values.
-  static std::int64_t activation_bytes(const formats::ModelConfig& config, std::int64_t tokens);
-
  private:
   struct Activations;
   struct Step;
@@ -47,8 +42,8 @@ class InferenceDecoder {
   formats::ModelConfig config_;
   at::Tensor embed_VH_;
   PackedMatrices matrices_;  // for each layer: query-key-value, output, gate and up, down
-  std::vector<at::Tensor>
-      norms_;  // for each layer: input, after attention, queries, keys; at the end the final one
+  // For each layer: input, after attention, queries, keys; at the end the final one.
+  std::vector<at::Tensor> norms_;
   at::Tensor cos_PE_, sin_PE_;  // rotary positions met so far
   std::vector<float> activations_;
 };

@@ -18,9 +18,9 @@ KvStorage::KvStorage(const formats::ModelConfig& config, std::int64_t blocks)
       blocks_(blocks),
       head_floats_(block_floats(config.head_dim)),
       block_stride_(config.num_key_value_heads * head_floats_),
-      arena_(layers_ * blocks_ * block_stride_),
-      tensor_(arena_.take({layers_ * blocks_ * block_stride_})),
-      memory_(tensor_.data_ptr<float>()) {}
+      memory_keeper_(
+          WeightArena(layers_ * blocks_ * block_stride_).take({layers_ * blocks_ * block_stride_})),
+      memory_(memory_keeper_.data_ptr<float>()) {}
 
 void KvStorage::copy_block(std::int32_t from, std::int32_t to) {
   for (std::int64_t layer = 0; layer < layers_; ++layer)

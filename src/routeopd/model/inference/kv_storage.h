@@ -30,9 +30,8 @@ class KvStorage {
 
  private:
   std::int64_t layers_, blocks_, head_floats_, block_stride_;
-  WeightArena
-      arena_;  // zeros at first: a position never written is multiplied by a probability of 0, which NaN survives
-  at::Tensor tensor_;
+  // Zeros at first: a position never written is multiplied by a probability of 0, which NaN would survive.
+  at::Tensor memory_keeper_;
   float* memory_;
 };
 

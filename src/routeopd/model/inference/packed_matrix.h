@@ -16,8 +16,8 @@ namespace routeopd::model {
 
 enum class WeightStorage {
   kFloat32,
-  kBFloat16,  // rounded to nearest: half the memory traffic, and another model unless the weights came from bfloat16
-  kExact,  // bfloat16 where that loses nothing, float32 elsewhere
+  kBFloat16,  // rounded to nearest: half the traffic, and another model unless the weights came from it
+  kExact,     // bfloat16 where that loses nothing, float32 elsewhere
 };
 
 // A matrix that is to be laid out: the rows [K] of its panels, null for zeros, and a bias beside them.

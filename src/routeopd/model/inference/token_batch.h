@@ -10,14 +10,16 @@
 #include <span>
 #include <vector>
 
+#include "routeopd/model/kernels/block_attention.h"
+
 namespace routeopd::model {
 
 struct TokenRun {
   std::int64_t first_token = 0;  // in the batch
   std::int64_t tokens = 0;
   std::int64_t first_position = 0;  // in the sequence
-  std::int64_t first_block =
-      0;  // where its table begins in TokenBatch::blocks: block i holds positions 16 i to 16 i + 15
+  // Where its table begins in TokenBatch::blocks; entry i holds positions 16 i to 16 i + 15.
+  std::int64_t first_block = 0;
 };
 
 // A token whose key and value are also written into a block of another sequence that begins with the same tokens.
@@ -48,7 +50,7 @@ struct TokenBatch {
       const auto position = static_cast<std::int32_t>(first_position) + static_cast<std::int32_t>(i);
       ids_T.push_back(ids[i]);
       positions_T.push_back(position);
-      block_T.push_back(table[static_cast<std::size_t>(position) / 16]);
+      block_T.push_back(table[static_cast<std::size_t>(position / kBlockPositions)]);
     }
     return first;
   }

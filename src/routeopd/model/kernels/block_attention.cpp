@@ -88,35 +88,6 @@ HWY_INLINE void value_strip(const Rows& rows, std::int64_t r0, const BlockAttent
   }
 }
 
-// Calls body<R>(first row) on strips of at most 6 rows.
-template <class Body>
-HWY_INLINE void in_strips(std::int64_t count, const Body& body) {
-  const std::int64_t strips = (count + 5) / 6;
-  for (std::int64_t s = 0; s < strips; ++s) {
-    const std::int64_t r = count * s / strips;
-    switch (count * (s + 1) / strips - r) {
-      case 1:
-        body(std::integral_constant<int, 1>(), r);
-        break;
-      case 2:
-        body(std::integral_constant<int, 2>(), r);
-        break;
-      case 3:
-        body(std::integral_constant<int, 3>(), r);
-        break;
-      case 4:
-        body(std::integral_constant<int, 4>(), r);
-        break;
-      case 5:
-        body(std::integral_constant<int, 5>(), r);
-        break;
-      default:
-        body(std::integral_constant<int, 6>(), r);
-        break;
-    }
-  }
-}
-
 // Scores of a group to probabilities relative to the largest score so far; `visible` of them count.
 HWY_INLINE void soften_row(const Rows& rows, std::int64_t r, std::int64_t padded, std::int64_t visible) {
   const F d;

@@ -5,8 +5,6 @@
 #include "routeopd/model/kernels/packed_gemm.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "routeopd/model/kernels/packed_gemm.cpp"
@@ -44,82 +42,65 @@ HWY_INLINE V load_weights(const std::uint16_t* from) {
   return hn::BitCast(F(), hn::ShiftLeft<16>(hn::PromoteTo(wide, hn::LoadU(narrow, from))));
 }
 
-// sums[r][p * 16 + j] (+)= sum over k of x[r][k] * panel_p[k * 16 + j], for k in [0, depth).
+// A chunk of inputs of several panels, and the rows that meet it.
+template <class T>
+struct Chunk {
+  const T* panels;
+  std::int64_t panel_stride, count;  // of the panels
+  std::int64_t depth;                // inputs
+  const float* x;
+  std::int64_t x_stride;
+  float* sums;  // [rows, count * 16]
+  bool first;   // nothing is in the sums yet
+  std::int64_t
+      ahead_step;  // weights that a strip fetches ahead an input: together the strips fetch the next chunk
+};
+
+// sums[r][p * 16 + j] (+)= sum over k of x[r][k] * panel_p[k * 16 + j], for R rows from `row` and P panels from `panel`.
 template <int R, int P, class T>
-HWY_INLINE void micro(const float* HWY_RESTRICT x, std::int64_t x_stride, const T* HWY_RESTRICT panels,
-                      std::int64_t panel_stride, std::int64_t depth, float* HWY_RESTRICT sums,
-                      std::int64_t sums_stride, bool first, const T* ahead, std::int64_t ahead_step) {
+HWY_INLINE void micro(const Chunk<T>& chunk, std::int64_t row, std::int64_t panel, std::int64_t fetched) {
   const F d;
+  const float* HWY_RESTRICT x = chunk.x + row * chunk.x_stride;
+  const T* HWY_RESTRICT panels = chunk.panels + panel * chunk.panel_stride;
+  const T* ahead = panels + fetched;
   V sum[R][P * kVectors];
   ROUTEOPD_UNROLL for (int r = 0; r < R; ++r) {
     ROUTEOPD_UNROLL for (int v = 0; v < P * kVectors; ++v) sum[r][v] = hn::Zero(d);
   }
-  for (std::int64_t k = 0; k < depth; ++k) {
+  for (std::int64_t k = 0; k < chunk.depth; ++k) {
     V weight[P * kVectors];
     if constexpr (R > 3) {
       __builtin_prefetch(ahead, 0, 2);
-      ahead += ahead_step;
+      ahead += chunk.ahead_step;
     }
     ROUTEOPD_UNROLL for (int p = 0; p < P; ++p) {
-      const T* const at = panels + p * panel_stride + k * kPanelWidth;
+      const T* const at = panels + p * chunk.panel_stride + k * kPanelWidth;
       if constexpr (R <= 3) __builtin_prefetch(at + kAhead);
       ROUTEOPD_UNROLL for (int v = 0; v < kVectors; ++v) weight[p * kVectors + v] =
           load_weights(at + static_cast<std::size_t>(v) * kLanes);
     }
     ROUTEOPD_UNROLL for (int r = 0; r < R; ++r) {
-      const V value = hn::Set(d, x[r * x_stride + k]);
+      const V value = hn::Set(d, x[r * chunk.x_stride + k]);
       ROUTEOPD_UNROLL for (int v = 0; v < P * kVectors; ++v) sum[r][v] =
           hn::MulAdd(value, weight[v], sum[r][v]);
     }
   }
+  float* const sums = chunk.sums + (row * chunk.count + panel) * kPanelWidth;
   ROUTEOPD_UNROLL for (int r = 0; r < R; ++r) {
     ROUTEOPD_UNROLL for (int v = 0; v < P * kVectors; ++v) {
-      float* const at =
-          sums + r * sums_stride + static_cast<std::int64_t>(v) * static_cast<std::int64_t>(kLanes);
-      hn::Store(first ? sum[r][v] : hn::Add(hn::Load(d, at), sum[r][v]), d, at);
+      float* const at = part_of(sums + r * chunk.count * kPanelWidth, v);
+      hn::Store(chunk.first ? sum[r][v] : hn::Add(hn::Load(d, at), sum[r][v]), d, at);
     }
   }
 }
 
-// `rows` <= 6 rows by `count` panels.
+// R rows by all panels of the chunk.
 template <int R, class T>
-HWY_INLINE void row_strip(const float* x, std::int64_t x_stride, const T* panels, std::int64_t panel_stride,
-                          std::int64_t count, std::int64_t depth, float* sums, std::int64_t sums_stride,
-                          bool first, std::int64_t ahead, std::int64_t ahead_step) {
+HWY_NOINLINE void strip(const Chunk<T>& chunk, std::int64_t row, std::int64_t fetched) {
   constexpr int P = std::max(1, kSums / (R * kVectors));
-  std::int64_t p = 0;
-  for (; p + P <= count; p += P)
-    micro<R, P>(x, x_stride, panels + p * panel_stride, panel_stride, depth, sums + p * kPanelWidth,
-                sums_stride, first, panels + p * panel_stride + ahead, ahead_step);
-  for (; p < count; ++p)
-    micro<R, 1>(x, x_stride, panels + p * panel_stride, panel_stride, depth, sums + p * kPanelWidth,
-                sums_stride, first, panels + p * panel_stride + ahead, ahead_step);
-}
-
-template <class T>
-HWY_NOINLINE void strip(std::int64_t rows, const float* x, std::int64_t x_stride, const T* panels,
-                        std::int64_t panel_stride, std::int64_t count, std::int64_t depth, float* sums,
-                        std::int64_t sums_stride, bool first, std::int64_t ahead, std::int64_t ahead_step) {
-  switch (rows) {
-    case 1:
-      return row_strip<1>(x, x_stride, panels, panel_stride, count, depth, sums, sums_stride, first, ahead,
-                          ahead_step);
-    case 2:
-      return row_strip<2>(x, x_stride, panels, panel_stride, count, depth, sums, sums_stride, first, ahead,
-                          ahead_step);
-    case 3:
-      return row_strip<3>(x, x_stride, panels, panel_stride, count, depth, sums, sums_stride, first, ahead,
-                          ahead_step);
-    case 4:
-      return row_strip<4>(x, x_stride, panels, panel_stride, count, depth, sums, sums_stride, first, ahead,
-                          ahead_step);
-    case 5:
-      return row_strip<5>(x, x_stride, panels, panel_stride, count, depth, sums, sums_stride, first, ahead,
-                          ahead_step);
-    default:
-      return row_strip<6>(x, x_stride, panels, panel_stride, count, depth, sums, sums_stride, first, ahead,
-                          ahead_step);
-  }
+  std::int64_t panel = 0;
+  for (; panel + P <= chunk.count; panel += P) micro<R, P>(chunk, row, panel, fetched);
+  for (; panel < chunk.count; ++panel) micro<R, 1>(chunk, row, panel, fetched);
 }
 
 // exp is good up to 104: beyond e^88 the quotient is 0 to float32 anyway. NaN comes through the numerator.
@@ -134,7 +115,7 @@ HWY_INLINE void put(const V (&values)[kVectors], std::int64_t width, bool add, f
   const F d;
   const auto whole = [&](float* to) HWY_ATTR {
     for (int v = 0; v < kVectors; ++v) {
-      float* const at = to + static_cast<std::size_t>(v) * kLanes;
+      float* const at = part_of(to, v);
       hn::StoreU(add ? hn::Add(hn::LoadU(d, at), values[v]) : values[v], d, at);
     }
   };
@@ -185,14 +166,18 @@ void multiply_of(const Product& product, const float* x_MK, std::int64_t rows, s
     for (std::int64_t p = begin; p < end; p += at_a_time) {
       const std::int64_t count = std::min(at_a_time, end - p), sums_stride = count * kPanelWidth;
       for (std::int64_t k = 0; k < inputs; k += kSumChunk) {
-        const std::int64_t depth = std::min(kSumChunk, inputs - k);
-        for (std::int64_t s = 0; s < strips; ++s) {
-          const std::int64_t r = block * s / strips, next = block * (s + 1) / strips;
-          strip(next - r, x_MK + (m + r) * x_stride + k, x_stride,
-                panels + p * panel_stride + k * kPanelWidth, panel_stride, count, depth,
-                sums + r * sums_stride, sums_stride, k == 0,
-                (kSumChunk + kSumChunk * s / strips) * kPanelWidth, (kPanelWidth + strips - 1) / strips);
-        }
+        const Chunk<T> chunk{.panels = panels + p * panel_stride + k * kPanelWidth,
+                             .panel_stride = panel_stride,
+                             .count = count,
+                             .depth = std::min(kSumChunk, inputs - k),
+                             .x = x_MK + m * x_stride + k,
+                             .x_stride = x_stride,
+                             .sums = sums,
+                             .first = k == 0,
+                             .ahead_step = (kPanelWidth + strips - 1) / strips};
+        in_strips(block, [&](auto width, std::int64_t r) HWY_ATTR {
+          strip<decltype(width)::value>(chunk, r, (kSumChunk + kSumChunk * r / block) * kPanelWidth);
+        });
       }
       for (std::int64_t r = 0; r < block; ++r)
         finish_row(product, sums + r * sums_stride, p, count, y_MN + (m + r) * y_stride);

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 // Sums live in registers only when every loop over them is unrolled.
 #undef ROUTEOPD_UNROLL
@@ -43,6 +44,36 @@ HWY_INLINE float sum_of_lanes(const V (&parts)[kVectors]) {
   float sum = 0;
   for (const float lane : lanes) sum += lane;
   return sum;
+}
+
+// Calls body(std::integral_constant<int, R>, first row) on strips of R <= 6 rows, nearly equal ones: as many as sums of 16
+// columns find room in the registers of AVX2.
+template <class Body>
+HWY_INLINE void in_strips(std::int64_t rows, const Body& body) {
+  const std::int64_t strips = (rows + 5) / 6;
+  for (std::int64_t s = 0; s < strips; ++s) {
+    const std::int64_t r = rows * s / strips;
+    switch (rows * (s + 1) / strips - r) {
+      case 1:
+        body(std::integral_constant<int, 1>(), r);
+        break;
+      case 2:
+        body(std::integral_constant<int, 2>(), r);
+        break;
+      case 3:
+        body(std::integral_constant<int, 3>(), r);
+        break;
+      case 4:
+        body(std::integral_constant<int, 4>(), r);
+        break;
+      case 5:
+        body(std::integral_constant<int, 5>(), r);
+        break;
+      default:
+        body(std::integral_constant<int, 6>(), r);
+        break;
+    }
+  }
 }
 
 }  // namespace routeopd::model::HWY_NAMESPACE

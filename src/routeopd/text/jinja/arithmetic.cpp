@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "routeopd/base/error.h"
+#include "routeopd/text/html_escape.h"
 #include "routeopd/text/jinja/interpreter.h"
 #include "routeopd/text/jinja/operators.h"
 #include "routeopd/text/jinja/string_format.h"
@@ -124,8 +125,8 @@ Value of_floats(std::string_view name, double left, double right) {
 Value added_texts(Heap& heap, const Text& left, const Text& right) {
   const bool markup = left.markup || right.markup;
   heap.expect_bytes(static_cast<std::int64_t>(left.bytes.size() + right.bytes.size()));
-  std::string sum = markup && !left.markup ? escaped(left.bytes) : left.bytes;
-  sum += markup && !right.markup ? escaped(right.bytes) : right.bytes;
+  std::string sum = markup && !left.markup ? html_escaped(left.bytes) : left.bytes;
+  sum += markup && !right.markup ? html_escaped(right.bytes) : right.bytes;
   return heap.text(std::move(sum), markup);
 }
 

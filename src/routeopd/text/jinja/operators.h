@@ -32,7 +32,4 @@ std::size_t find_text(Heap& heap, std::string_view text, std::string_view part, 
 // The last place, likewise.
 std::size_t find_text_right(Heap& heap, std::string_view text, std::string_view part);
 
-// & < > " ' as HTML spells them.
-std::string escaped(std::string_view text);
-
 }  // namespace routeopd::text::jinja

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "routeopd/base/error.h"
+#include "routeopd/text/html_escape.h"
 #include "routeopd/text/jinja/filters.h"
 #include "routeopd/text/jinja/methods.h"
 #include "routeopd/text/jinja/operators.h"
@@ -82,13 +83,13 @@ Value filter_escape(Interpreter& interpreter, const Value& value, Arguments& arg
   bound("escape", arguments, {});
   Heap& heap = interpreter.heap();
   if (const Text* text = as_text(value); text != nullptr && text->markup) return value;
-  return heap.text(escaped(str(heap, value)), true);
+  return heap.text(html_escaped(str(heap, value)), true);
 }
 
 Value filter_forceescape(Interpreter& interpreter, const Value& value, Arguments& arguments) {
   bound("forceescape", arguments, {});
   Heap& heap = interpreter.heap();
-  return heap.text(escaped(str(heap, value)), true);
+  return heap.text(html_escaped(str(heap, value)), true);
 }
 
 Value filter_safe(Interpreter& interpreter, const Value& value, Arguments& arguments) {
