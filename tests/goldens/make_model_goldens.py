@@ -110,13 +110,13 @@ def rotate(x: Tensor, angles: Tensor) -> Tensor:
 
 
 def decode(shape: dict[str, Any], w: Weights, ids: list[int]) -> Tensor:
-    """Logits [L, V] of one sequence, in float64."""
+    """Logits [L, V] of one sequence, in the weights' precision (float64 for all that is written)."""
     heads, groups, width, eps = (shape[key] for key in (
         "num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps"))
     length = len(ids)
     x = w["model.embed_tokens.weight"][ids]
     frequency = shape["rope_theta"] ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
-    angles = (torch.arange(length, dtype=torch.float64)[:, None] * frequency)[:, None, :]
+    angles = (torch.arange(length, dtype=torch.float64)[:, None] * frequency)[:, None, :].to(x.dtype)
     future = torch.ones(length, length).triu(1).bool()
     for layer in range(shape["num_hidden_layers"]):
         def part(name: str) -> Tensor:
@@ -187,28 +187,30 @@ assert philox([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DB
 assert philox([2 ** 32 - 1] * 4, [2 ** 32 - 1] * 2) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
 
 
-def inverse_distribution(ids: list[int], q: Tensor, word: int) -> int:
+def inverse_distribution(ids: list[int], q: Tensor, word: int) -> tuple[int, float]:
+    """The id, and how far the draw lies from the nearest edge of two ids."""
     uniform = (word >> 8) / 2 ** 24
     cumulative = list(accumulate(q.tolist()))
-    assert min(abs(c - uniform) for c in cumulative) > MARGIN, "a draw sits on the edge of two ids"
-    return next(i for i, c in zip(ids, cumulative) if c > uniform)
+    return next(i for i, c in zip(ids, cumulative) if c > uniform), min(abs(c - uniform) for c in cumulative)
 
 
-def draw_pairs(stats: dict[str, Any], prompt: int, response: int, position: int) -> list[list[int]]:
-    pairs = []
+def draw_pairs(stats: dict[str, Any], step: int, prompt: int, response: int,
+               position: int) -> tuple[list[list[int]], float]:
+    """The pairs of a state, and the nearest edge of any of their draws."""
+    pairs, edges = [], []
     for draw in range(M):
-        counter = [PURPOSE_ROUTE_PAIRS << 24 | draw, STEP, prompt << 8 | response, position]
+        counter = [PURPOSE_ROUTE_PAIRS << 24 | draw, step, prompt << 8 | response, position]
         words = philox(counter, [ROUTING_SEED & 0xFFFFFFFF, ROUTING_SEED >> 32])
-        pairs.append([inverse_distribution(stats["ids"], stats[q], word)
-                      for q, word in zip(("q_minus", "q_plus"), words)])
-    return pairs
+        drawn = [inverse_distribution(stats["ids"], stats[q], word) for q, word in zip(("q_minus", "q_plus"), words)]
+        pairs.append([i for i, _ in drawn])
+        edges += [edge for _, edge in drawn]
+    return pairs, min(edges)
 
 
-def assert_steady(stats: dict[str, Any], student: Tensor, teacher: Tensor) -> None:
-    for logits in (student, teacher):
-        top = logits.sort(descending=True).values
-        assert float(top[K - 1] - top[K]) > MARGIN, "a near tie at the edge of a top-k"
-    assert float(stats["potential"].abs().min()) > MARGIN, "a sign of p_S - p_T near turning"
+def nearest_turn(stats: dict[str, Any], student: Tensor, teacher: Tensor) -> float:
+    """How far the logits are from a tie at the edge of a top-k, and the potentials from another sign of p_S - p_T."""
+    tops = [logits.sort(descending=True).values for logits in (student, teacher)]
+    return min(float(stats["potential"].abs().min()), *(float(top[K - 1] - top[K]) for top in tops))
 
 
 # ---- the batch and its losses ---------------------------------------------------------------------------------------
@@ -216,31 +218,35 @@ def assert_steady(stats: dict[str, Any], student: Tensor, teacher: Tensor) -> No
 class Batch:
     """Prompts and responses, and all that is fixed before the update: old and teacher logits, supports, pairs."""
 
-    def __init__(self, student: Weights, teacher: Weights) -> None:
-        rng = random.Random(BATCH_SEED)
-        self.prompts = [[rng.randrange(REAL_IDS) for _ in range(length)] for length in PROMPT_LENGTHS]
-        self.responses = [[[rng.randrange(REAL_IDS) for _ in range(length)] for length in lengths]
-                          for lengths in RESPONSE_LENGTHS]
+    def __init__(self, student: Weights, teacher: Weights, prompts: list[list[int]], responses: list[list[list[int]]],
+                 step: int) -> None:
+        self.prompts, self.responses = prompts, responses
         addresses = [(p, r, j) for p, group in enumerate(self.responses) for r, ids in enumerate(group)
                      for j in range(len(ids))]
         self.actions = [self.responses[p][r][j] for p, r, j in addresses]
-        old_NV, teacher_NV = (self.logits(lambda ids: decode(TINY, w, ids)) for w in (student, teacher))
-        assert any(int(row[REAL_IDS:].gt(row[:REAL_IDS].topk(K).values[-1]).sum()) for row in old_NV), "padding matters"
-        assert any(int(row[REAL_IDS:].gt(row[:REAL_IDS].topk(K).values[-1]).sum()) for row in teacher_NV)
-        self.old, self.teacher = old_NV[:, :REAL_IDS], teacher_NV[:, :REAL_IDS]
-        self.states, self.bounded = [], []
+        with torch.no_grad():
+            self.old_NV, self.teacher_NV = (self.logits(lambda ids: decode(TINY, w, ids)).double()
+                                            for w in (student, teacher))
+        self.old, self.teacher = self.old_NV[:, :REAL_IDS], self.teacher_NV[:, :REAL_IDS]
+        self.states, self.nearest = [], math.inf  # the smallest distance of all that float32 rounding might turn
         for (p, r, j), action, old, wanted in zip(addresses, self.actions, self.old, self.teacher):
             by_arm = {arm: statistics(old, wanted, {"k": K, "budget": budget}) for arm, budget in BUDGETS.items()}
             stats = by_arm["routeopd"]
             assert stats["routed"]
-            assert_steady(stats, old, wanted)
-            pairs = draw_pairs(stats, p, r, j)
+            pairs, edge = draw_pairs(stats, step, p, r, j)
+            self.nearest = min(self.nearest, edge, nearest_turn(stats, old, wanted))
             phi = {arm: dict(zip(s["ids"], s["bounded"].tolist())) for arm, s in by_arm.items()}
             self.states.append({
                 "prompt": p, "response": r, "position": j, "action": action, "support": stats["ids"],
                 "mass": stats["mass"], "concentration": stats["concentration"], "pairs": pairs,
                 "budget": {arm: s["budget"] for arm, s in by_arm.items()},
                 "target": {arm: [phi[arm][b] - phi[arm][a] for a, b in pairs] for arm in by_arm}})
+
+    def assert_telling(self) -> None:
+        assert self.nearest > MARGIN, "float32 rounding might turn a draw, a top-k or a sign"
+        for rows in (self.old_NV, self.teacher_NV):
+            padded = [bool(row[REAL_IDS:].gt(row[:REAL_IDS].topk(K).values[-1]).any()) for row in rows]
+            assert any(padded), "padding must matter"
         loose = [t < 0.9 * s["budget"]["routeopd"] for s in self.states for t in s["target"]["routeopd"]]
         assert sum(loose) > len(loose) / 5, "targets that all reach their budget would not tell potentials apart"
 
@@ -249,9 +255,9 @@ class Batch:
         return torch.cat([forward(prompt + ids)[len(prompt) - 1:-1]
                           for prompt, group in zip(self.prompts, self.responses) for ids in group])
 
-    def token_loss(self, arm: str, n: int, z: Tensor) -> Tensor:
-        """Of state n at current logits z [REAL_IDS]."""
-        old, wanted, state = self.old[n], self.teacher[n], self.states[n]
+    def token_loss(self, arm: str, n: int, z: Tensor, old: Tensor | None = None) -> Tensor:
+        """Of state n at current logits z [REAL_IDS]; `old` replaces the old logits in changes and ratios."""
+        old, wanted, state = self.old[n] if old is None else old, self.teacher[n], self.states[n]
         log_p = z.log_softmax(0)
         if arm in BUDGETS:
             source, destination = zip(*state["pairs"])
@@ -314,6 +320,16 @@ class Batch:
         assert abs(float(cross_entropy(rows, torch.tensor(self.actions), reduction="sum")) / total - 1) < FLOAT32
 
 
+def one_batch(student: Weights, teacher: Weights) -> Batch:
+    rng = random.Random(BATCH_SEED)
+    prompts = [[rng.randrange(REAL_IDS) for _ in range(length)] for length in PROMPT_LENGTHS]
+    responses = [[[rng.randrange(REAL_IDS) for _ in range(length)] for length in lengths]
+                 for lengths in RESPONSE_LENGTHS]
+    batch = Batch(student, teacher, prompts, responses, STEP)
+    batch.assert_telling()
+    return batch
+
+
 # ---- updates --------------------------------------------------------------------------------------------------------
 
 def assert_gradient(batch: Batch, arm: str, start: Weights, grads: Weights, model: Qwen3ForCausalLM) -> None:
@@ -372,7 +388,7 @@ def main() -> None:
         model.save_pretrained(OUT / name)
         strayed = write_forward(name, shape, model, seed)
         print(f"{name}: float32 within {strayed:.1e} of float64")
-    batch = Batch(weights_of(student), weights_of(teacher))
+    batch = one_batch(weights_of(student), weights_of(teacher))
     batch.assert_states_match_labels(student)
     batch.assert_losses_match_route()
     arms = {arm: write_update(batch, arm, student) for arm in ARMS}

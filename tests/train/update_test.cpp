@@ -10,6 +10,7 @@
 #include "routeopd/train/learner.h"
 #include "routeopd/train/route_rollout.h"
 #include "tiny_models.h"
+#include "train/golden_rollout.h"
 
 namespace routeopd::train {
 namespace {
@@ -22,36 +23,12 @@ const Json& golden() {
   return batch;
 }
 
-// The goldens' responses as if the student had written them.
-Rollout golden_rollout() {
-  Rollout rollout;
-  for (std::size_t p = 0; p < golden()["prompts"].size(); ++p) {
-    rollout.prompt_ids_P.push_back(golden()["prompts"][p]);
-    for (std::size_t r = 0; r < golden()["responses"][p].size(); ++r) {
-      const std::vector<std::int32_t> ids = golden()["responses"][p][r];
-      rollout.responses_B.push_back({.prompt = static_cast<std::int32_t>(p),
-                                     .sample = static_cast<std::int32_t>(r),
-                                     .first_state = rollout.states(),
-                                     .length = std::ssize(ids)});
-      for (std::uint32_t j = 0; j < ids.size(); ++j) {
-        rollout.id_N.push_back(ids[j]);
-        rollout.address_N.push_back({.step = 0,
-                                     .prompt = static_cast<std::uint32_t>(p),
-                                     .response = static_cast<std::uint32_t>(r),
-                                     .position = j});
-      }
-    }
-  }
-  rollout.logprob_N.resize(rollout.id_N.size());
-  return rollout;
-}
-
 // A step on the golden batch, up to its gradients.
 struct Step {
   Recipe recipe;
   model::Model student = model::load_model(tiny("student"));
   model::Model teacher = model::load_model(tiny("teacher"));
-  Rollout rollout = golden_rollout();
+  Rollout rollout = golden_rollout(golden(), 0);
   Scores scores;
   Routes routes;
   std::unique_ptr<Learner> learner;
@@ -61,16 +38,7 @@ struct Step {
                 const Json& more = Json::object()) {
     const Json& settings = golden()["settings"];
     const auto real_ids = settings["real_ids"].get<std::int32_t>();
-    recipe.seed = settings["seed"];
-    Json objective = {{"arm", arm}, {"k", settings["k"]}, {"m", settings["m"]}};
-    objective.update(more);
-    recipe.objective = routing::objective_from(objective);
-    recipe.optimizer.lr = settings["adamw"]["lr"];
-    recipe.optimizer.eps = settings["adamw"]["eps"];
-    recipe.optimizer.weight_decay = settings["adamw"]["weight_decay"];
-    recipe.optimizer.clip = settings["max_norm"];
-    recipe.optimizer.warmup = 0;
-    recipe.optimizer.schedule = ScheduleKind::kConstant;
+    recipe = golden_recipe(settings, arm, more);
     recipe.train.micro_tokens = micro_tokens;
     engine::LocalEngine student_engine(student, real_ids), teacher_engine(teacher, real_ids);
     const Heads heads{student.head_VH, teacher.head_VH, real_ids};
@@ -232,7 +200,7 @@ TEST(UntiedHead, GradientsAreTheLossesSlopes) {
   model::Model student = model::load_model(tiny("untied"));
   Recipe recipe;
   recipe.objective = routing::objective_from({{"arm", "sft"}});
-  Rollout rollout = golden_rollout();
+  Rollout rollout = golden_rollout(golden(), 0);
   for (auto& ids : rollout.prompt_ids_P)
     for (std::int32_t& id : ids) id %= 60;
   for (std::int32_t& id : rollout.id_N) id %= 60;
