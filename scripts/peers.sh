@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Live comparisons with Hugging Face's libraries, vLLM and llama.cpp, each in an environment of its own.
+# Live comparisons with Hugging Face's libraries (transformers, TRL), vLLM and llama.cpp.
 #   scripts/peers.sh PROGRAM
 #   PEERS_PYTHON=/path/to/python   use that interpreter's transformers; no .venv-peers is made
 #   PEERS_VLLM=/path/to/python     the same for vLLM and .venv-vllm (3.4 GB)
 #   PEERS_LLAMA=/path/to/python    the same for llama-cpp-python and .venv-llama (compiled for this machine)
-#   PEERS_SKIP=vllm,llama          leave these out; "engines" leaves out the comparison of speed as a whole
+#   PEERS_TRL=/path/to/python      the same for TRL, which otherwise joins transformers in .venv-peers
+#   PEERS_SKIP=vllm,llama,trl      leave these out; "engines" leaves out the engines' speed as a whole
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=$1
@@ -21,8 +22,18 @@ if [ -z "${PEERS_PYTHON:-}" ]; then
     touch .venv-peers/ready
   fi
 fi
-# Engines to compare speed with; named ones are used as they are, others are made unless PEERS_SKIP has them.
 skip=${PEERS_SKIP:-}
+# TRL in the environment of transformers, or in the one that was named for it.
+if [ -z "${PEERS_TRL:-}" ]; then
+  PEERS_TRL=$PEERS_PYTHON
+  if [[ ,$skip, != *,trl,* && $PEERS_PYTHON == .venv-peers/* && ! -e .venv-peers/ready-trl ]]; then
+    echo "peers: adding TRL to .venv-peers"
+    .venv-peers/bin/python -m pip install -q --disable-pip-version-check trl==1.16.0 datasets==5.2.0 accelerate==1.15.0 \
+      torch==2.13.0 transformers==5.22.2 tokenizers==0.23.3 safetensors==0.8.0
+    touch .venv-peers/ready-trl
+  fi
+fi
+# Engines to compare speed with; named ones are used as they are, others are made unless PEERS_SKIP has them.
 skipped() { case ,$skip, in *,engines,* | *,"$1",*) true ;; *) false ;; esac; }
 if ! skipped vllm && [ -z "${PEERS_VLLM:-}" ]; then
   PEERS_VLLM=.venv-vllm/bin/python
@@ -90,7 +101,9 @@ tokenizers=("$shared/tokenizers/qwen3" "$shared/tokenizers/qwen2_5" "$shared/mod
 "$PEERS_PYTHON" tests/peers/templates.py "$program" "$shared/tokenizers/qwen3" "$shared/tokenizers/qwen2_5" "$smollm2"
 "$program" bench --quiet --only L
 
-# Last, because a busy machine can make it fall short: our engine's speed beside theirs, in float32.
+# Last, because a busy machine can make it fall short: our speed beside theirs, in float32. One that falls short does not
+# keep the other from being measured.
+short=0
 engine_bench=${program%/*}/bench/engine_bench
 if skipped engines; then
   echo "peers: skipped the engines' speed (PEERS_SKIP)"
@@ -103,6 +116,13 @@ else
     "$PEERS_PYTHON" "$shared/models/make_smollm2.py" "$smollm2-fp32.partial" --dtype float32
     mv "$smollm2-fp32.partial" "$smollm2-fp32"
   fi
-  "$PEERS_PYTHON" tests/peers/engine_speed.py "$engine_bench" "$smollm2-fp32" --skip "$skip" \
-    --transformers "$PEERS_PYTHON" --vllm "${PEERS_VLLM:-}" --llama "${PEERS_LLAMA:-}"
+  engines=,$skip,  # of which it knows no trl
+  "$PEERS_PYTHON" tests/peers/engine_speed.py "$engine_bench" "$smollm2-fp32" --skip "${engines//,trl,/,}" \
+    --transformers "$PEERS_PYTHON" --vllm "${PEERS_VLLM:-}" --llama "${PEERS_LLAMA:-}" || short=1
 fi
+if [[ ,$skip, == *,trl,* ]]; then
+  echo "peers: skipped the speed of training beside TRL (PEERS_SKIP)"
+else
+  SHARED=$shared python3 tests/peers/train_speed.py --program "$program" --trl "$PEERS_TRL" --work .cache/peers/train || short=1
+fi
+exit $short
