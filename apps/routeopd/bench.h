@@ -73,5 +73,6 @@ void bench_routing(Bench& bench);
 void bench_learner_heads(Bench& bench);
 void bench_scoring(Bench& bench);
 void bench_load(Bench& bench);
+void bench_training(Bench& bench);
 
 }  // namespace routeopd::app

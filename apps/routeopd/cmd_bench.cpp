@@ -95,9 +95,10 @@ void run_bench(BenchArguments arguments) {
   bench_scoring(bench);
   bench_load(bench);
   bench_learner_heads(bench);
+  bench_training(bench);
 
   if (bench.ratios().empty())
-    throw UserError("--only: no such ratio; the ids are R, 1, 1b, 3, 4, 5, 6, 6b and L");
+    throw UserError("--only: no such ratio; the ids are R, 1, 1b, 2, 2m, 3, 4, 5, 6, 6b, 10, 11 and L");
   const Json result = json_of(bench);
   if (!arguments.out.empty()) {
     AtomicFile file(arguments.out);

@@ -1,5 +1,6 @@
 // A whole run on the tiny pair: the files it leaves, and that it leaves the same ones again.
 // SPDX-License-Identifier: Apache-2.0
+#include <c10/core/GradMode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,62 +18,13 @@
 #include "routeopd/formats/json_lines.h"
 #include "routeopd/train/schedule.h"
 #include "routeopd/train/stages.h"
-#include "routeopd/train/train.h"
-#include "testing_files.h"
-#include "tiny_models.h"
+#include "run_testing.h"
 
 namespace routeopd::train {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-Recipe tiny_recipe(const std::filesystem::path& out, const std::string& arm = "routeopd") {
-  Recipe recipe;
-  recipe.out = out.string();
-  recipe.student.path = tiny("student").string();
-  recipe.teacher.path = tiny("teacher").string();
-  recipe.data.prompts = "prompts of the test";
-  recipe.rollout.prompts_per_step = 4;
-  recipe.rollout.n = 2;
-  recipe.rollout.max_new_tokens = 12;
-  recipe.objective = routing::objective_from({{"arm", arm}, {"k", 8}});
-  recipe.optimizer.lr = 1e-3;
-  recipe.train.steps = 4;
-  recipe.train.rollouts = true;
-  recipe.checkpoint.every = 1;
-  return recipe;
-}
-
-Inputs tiny_inputs(const Recipe& recipe) {
-  Inputs inputs;
-  inputs.student = model::load_model(recipe.student.path);
-  if (!recipe.sft()) inputs.teacher = model::load_model(recipe.teacher.path);
-  inputs.real_ids = 90;
-  for (std::uint32_t i = 0; i < 6; ++i) {
-    Prompt& prompt = inputs.prompts.emplace_back();
-    prompt.id = std::to_string(i);
-    prompt.number = i;
-    prompt.ids = {static_cast<std::int32_t>(3 + i), static_cast<std::int32_t>(40 + 2 * i), 7};
-    prompt.response_ids = {static_cast<std::int32_t>(5 + i), 9, 1};
-  }
-  return inputs;
-}
-
-void run(const Recipe& recipe) {
-  Inputs inputs = tiny_inputs(recipe);
-  train(recipe, inputs);
-}
-
-std::vector<Json> metrics_of(const std::filesystem::path& run_directory) {
-  formats::JsonLines lines((run_directory / "metrics.jsonl").string());
-  std::vector<Json> all;
-  while (auto line = lines.next()) {
-    line->erase("time");
-    line->erase("memory");
-    all.push_back(*line);
-  }
-  return all;
-}
 
 class EveryArmRuns : public ::testing::TestWithParam<const char*> {};
 
@@ -271,13 +223,42 @@ TEST(Run, TeacherEqualToStudentIsSaidInWords) {
 TEST(Run, TeacherWithoutAWholeAnswerStopsTheRun) {
   const TemporaryDirectory directory;
   for (const char* arm : {"routeopd", "sampled_rkl", "full_rkl", "union_rkl"}) {
-    const Recipe recipe = tiny_recipe(directory.path() / arm, arm);
+    Recipe recipe = tiny_recipe(directory.path() / arm, arm);
+    recipe.train.steps = 10;
+    recipe.train.max_bad_steps = 2;
+    recipe.checkpoint.every = 0;
     Inputs inputs = tiny_inputs(recipe);
     inputs.teacher->norm_H.fill_(std::numeric_limits<float>::quiet_NaN());
-    EXPECT_THAT(error_of([&] { train(recipe, inputs); }), HasSubstr("non_finite")) << arm;
+    EXPECT_THAT(error_of([&] { train(recipe, inputs); }),
+                AllOf(HasSubstr("step 3: 3 steps in a row made no update"), HasSubstr("(non_finite)")))
+        << arm;
     EXPECT_TRUE(at::equal(inputs.student.embed_VH.detach(), model::load_model(tiny("student")).embed_VH))
         << arm;
-    EXPECT_FALSE(std::filesystem::exists(recipe.out)) << "a run without a step leaves nothing";
+    const model::Model saved = model::load_model(std::filesystem::path(recipe.out) / "checkpoints/step_3");
+    EXPECT_TRUE(at::equal(saved.embed_VH, inputs.student.embed_VH)) << arm;
+    const std::vector<Json> metrics = metrics_of(recipe.out);
+    ASSERT_EQ(metrics.size(), 3U);
+    EXPECT_EQ(metrics[1]["skipped_updates"], 1);
+    EXPECT_EQ(metrics[1]["validity"]["non_finite"], metrics[1]["tokens"]);
+    EXPECT_THAT(bytes_in(std::filesystem::path(recipe.out) / "log.txt"),
+                HasSubstr("states left out (non_finite), 1 updates left out (no valid state)"));
+  }
+}
+
+// A teacher that knows nothing behind one token: the states there are left out and counted, the others are learnt from.
+TEST(Run, StatesWithoutAFiniteTeacherAreLeftOut) {
+  const TemporaryDirectory directory;
+  const Recipe recipe = tiny_recipe(directory.path() / "run");
+  Inputs inputs = tiny_inputs(recipe);
+  for (Prompt& prompt : inputs.prompts) prompt.ids.back() = 7 + static_cast<std::int32_t>(prompt.number % 2);
+  inputs.teacher->embed_VH = inputs.teacher->embed_VH.clone();  // the head stays whole
+  inputs.teacher->embed_VH[8].fill_(std::numeric_limits<float>::quiet_NaN());
+  train(recipe, inputs);
+  for (const Json& step : metrics_of(recipe.out)) {
+    EXPECT_GT(step["validity"]["non_finite"].get<int>(), 0);
+    EXPECT_GT(step["validity"]["valid"].get<int>(), 0);
+    EXPECT_EQ(step["skipped_updates"], 0);
+    EXPECT_TRUE(step["loss"].is_number());
   }
 }
 
@@ -290,19 +271,41 @@ TEST(Run, WeightsThatOverflowAreNotSaved) {
   EXPECT_FALSE(std::filesystem::exists(directory.path() / "run/checkpoints/step_1"));
 }
 
-// Weights that turn infinite after the first step: the run stops, says so, and does not save them.
-TEST(Run, AGradientThatIsNotFiniteStopsTheRun) {
+// A forward that overflows once: that step changes nothing, and the run goes on where the weights allow it.
+TEST(Run, AStepThatIsNotFiniteIsLeftOut) {
   const TemporaryDirectory directory;
-  Recipe recipe = tiny_recipe(directory.path() / "run", "sft");
-  recipe.checkpoint.every = 0;
-  Inputs inputs = tiny_inputs(recipe);
-  const auto spoil = [&](std::int64_t, const Json&) {
-    inputs.student.layers[0].up_FH.detach().fill_(std::numeric_limits<float>::infinity());
-  };
-  EXPECT_THAT(error_of([&] { train(recipe, inputs, spoil); }), HasSubstr("not finite"));
-  EXPECT_EQ(metrics_of(recipe.out).size(), 1U);
-  EXPECT_FALSE(std::filesystem::exists(directory.path() / "run/checkpoints/step_1"))
-      << "spoilt weights were saved";
+  for (const char* arm : {"routeopd", "sampled_rkl", "sft"}) {
+    Recipe recipe = tiny_recipe(directory.path() / arm, arm);
+    recipe.train.steps = 3;
+    recipe.rollout.old_scores = OldScores::kRescore;
+    Inputs inputs = tiny_inputs(recipe);
+    const at::Tensor spoilt = inputs.student.layers[0].up_FH;
+    at::Tensor whole;
+    const auto spoil = [&](std::int64_t step, const Json&) {
+      const c10::NoGradGuard no_grad;
+      if (step == 1) {
+        whole = spoilt.clone();
+        spoilt.fill_(std::numeric_limits<float>::infinity());
+      }
+      if (step == 2) {
+        EXPECT_TRUE(at::all(spoilt == std::numeric_limits<float>::infinity()).item<bool>());
+        spoilt.copy_(whole);
+      }
+    };
+    recipe.checkpoint.every = 0;
+    train(recipe, inputs, spoil);
+    const std::vector<Json> metrics = metrics_of(recipe.out);
+    ASSERT_EQ(metrics.size(), 3U);
+    EXPECT_EQ(metrics[0]["skipped_updates"], 0) << arm;
+    EXPECT_EQ(metrics[1]["skipped_updates"], 1) << arm;
+    EXPECT_EQ(metrics[2]["skipped_updates"], 0) << arm;
+    const Json state =
+        Json::parse(bytes_in(std::filesystem::path(recipe.out) / "checkpoints/step_3/state/state.json"));
+    EXPECT_EQ(state["updates"], 2) << arm;
+    EXPECT_EQ(state["scheduled"], 3) << arm;
+    for (const model::Parameter& parameter : model::parameters(inputs.student))
+      EXPECT_TRUE(parameter.tensor.isfinite().all().item<bool>()) << parameter.name;
+  }
 }
 
 TEST(Run, IdsAndLengthsAreCheckedFirst) {

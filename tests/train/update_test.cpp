@@ -191,7 +191,7 @@ TEST(Validity, ABatchWithoutAValidStateMovesNothing) {
   step.learner->clear_gradients();
   std::fill(step.routes.validity_N.begin(), step.routes.validity_N.end(), Validity::kNonFinite);
   const at::Tensor before = step.student.embed_VH.detach().clone();
-  EXPECT_EQ(step.learner->update(step.experience()).skipped, 1);
+  EXPECT_EQ(step.learner->update(step.experience()).skipped.total(), 1);
   EXPECT_TRUE(at::equal(step.student.embed_VH.detach(), before));
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/base/interrupt.h"
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 
@@ -9,6 +10,7 @@ namespace routeopd {
 namespace {
 
 volatile std::sig_atomic_t pending_signal = 0;
+std::atomic<int> holds = 0;
 
 void remember(int signal) {
   if (pending_signal != 0) std::_Exit(128 + signal);
@@ -28,7 +30,14 @@ void catch_interrupts() {
 }
 
 void check_interrupt() {
-  if (pending_signal != 0) throw Interrupted(pending_signal);
+  if (pending_signal != 0 && holds == 0) throw Interrupted(pending_signal);
+}
+
+HoldInterrupts::HoldInterrupts() {
+  ++holds;
+}
+HoldInterrupts::~HoldInterrupts() {
+  --holds;
 }
 
 }  // namespace routeopd

@@ -23,4 +23,14 @@ void catch_interrupts();
 // Throws Interrupted once a signal has come.
 void check_interrupt();
 
+// While one of these lives, check_interrupt() waits: for work that must not end half-way. A second signal still ends the
+// process at once.
+class HoldInterrupts {
+ public:
+  HoldInterrupts();
+  ~HoldInterrupts();
+  HoldInterrupts(const HoldInterrupts&) = delete;
+  HoldInterrupts& operator=(const HoldInterrupts&) = delete;
+};
+
 }  // namespace routeopd

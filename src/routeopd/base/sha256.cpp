@@ -2,6 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/base/sha256.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -24,44 +30,25 @@ constexpr std::array<std::uint32_t, 64> kRounds = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-class Hash {
- public:
-  void add(const char* bytes, std::size_t count) {
-    total_ += count;
-    for (std::size_t i = 0; i < count; ++i) {
-      block_[filled_++] = static_cast<std::uint8_t>(bytes[i]);
-      if (filled_ == block_.size()) take_block();
-    }
-  }
+using State = std::array<std::uint32_t, 8>;
+constexpr std::size_t kBlock = 64;
 
-  std::string digits() {
-    const std::uint64_t bits = total_ * 8;
-    const char one = static_cast<char>(0x80), zero = 0;
-    add(&one, 1);
-    while (filled_ != 56) add(&zero, 1);
-    for (int shift = 56; shift >= 0; shift -= 8) {
-      const char byte = static_cast<char>(bits >> shift);
-      add(&byte, 1);
-    }
-    std::string text;
-    for (const std::uint32_t word : state_) text += fmt::format("{:08x}", word);
-    return text;
-  }
+// Takes `count` blocks of 64 bytes into the state.
+using TakeBlocks = void (*)(State& state, const std::uint8_t* bytes, std::size_t count);
 
- private:
-  void take_block() {
-    filled_ = 0;
+void take_blocks_plain(State& state, const std::uint8_t* bytes, std::size_t count) {
+  for (; count > 0; --count, bytes += kBlock) {
     std::array<std::uint32_t, 64> w{};
     for (std::size_t i = 0; i < 16; ++i) {
-      w[i] = std::uint32_t{block_[4 * i]} << 24 | std::uint32_t{block_[4 * i + 1]} << 16 |
-             std::uint32_t{block_[4 * i + 2]} << 8 | std::uint32_t{block_[4 * i + 3]};
+      w[i] = std::uint32_t{bytes[4 * i]} << 24 | std::uint32_t{bytes[4 * i + 1]} << 16 |
+             std::uint32_t{bytes[4 * i + 2]} << 8 | std::uint32_t{bytes[4 * i + 3]};
     }
     for (std::size_t i = 16; i < 64; ++i) {
       const std::uint32_t a = std::rotr(w[i - 15], 7) ^ std::rotr(w[i - 15], 18) ^ w[i - 15] >> 3;
       const std::uint32_t b = std::rotr(w[i - 2], 17) ^ std::rotr(w[i - 2], 19) ^ w[i - 2] >> 10;
       w[i] = w[i - 16] + a + w[i - 7] + b;
     }
-    auto [a, b, c, d, e, f, g, h] = state_;
+    auto [a, b, c, d, e, f, g, h] = state;
     for (std::size_t i = 0; i < 64; ++i) {
       const std::uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
       const std::uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kRounds[i] + w[i];
@@ -69,33 +56,127 @@ class Hash {
       const std::uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
       h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
     }
-    const std::array<std::uint32_t, 8> more = {a, b, c, d, e, f, g, h};
-    for (std::size_t i = 0; i < 8; ++i) state_[i] += more[i];
+    const State more = {a, b, c, d, e, f, g, h};
+    for (std::size_t i = 0; i < 8; ++i) state[i] += more[i];
+  }
+}
+
+#if defined(__x86_64__)
+// With the processor's own rounds: two of the eight words' halves a register, four rounds a pass of the inner loop.
+__attribute__((target("sha,sse4.1"))) void take_blocks_x86(State& state, const std::uint8_t* bytes,
+                                                           std::size_t count) {
+  const auto load = [](const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); };
+  const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+  __m128i dcba = _mm_shuffle_epi32(load(&state[0]), 0xB1);
+  __m128i cdgh = _mm_shuffle_epi32(load(&state[4]), 0x1B);
+  __m128i abef = _mm_alignr_epi8(dcba, cdgh, 8);
+  cdgh = _mm_blend_epi16(cdgh, dcba, 0xF0);
+  for (; count > 0; --count, bytes += kBlock) {
+    const __m128i abef_before = abef, cdgh_before = cdgh;
+    __m128i w[4] = {};
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) {
+      __m128i& words = w[i & 3];
+      if (i < 4) {
+        words = _mm_shuffle_epi8(load(bytes + 16 * i), big_endian);
+      } else {
+        const __m128i last = w[(i + 3) & 3];
+        const __m128i sum = _mm_add_epi32(_mm_sha256msg1_epu32(words, w[(i + 1) & 3]),
+                                          _mm_alignr_epi8(last, w[(i + 2) & 3], 4));
+        words = _mm_sha256msg2_epu32(sum, last);
+      }
+      const __m128i input = _mm_add_epi32(words, load(&kRounds[static_cast<std::size_t>(4 * i)]));
+      cdgh = _mm_sha256rnds2_epu32(cdgh, abef, input);
+      abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(input, 0x0E));
+    }
+    abef = _mm_add_epi32(abef, abef_before);
+    cdgh = _mm_add_epi32(cdgh, cdgh_before);
+  }
+  const __m128i feba = _mm_shuffle_epi32(abef, 0x1B), dchg = _mm_shuffle_epi32(cdgh, 0xB1);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(&state[0]), _mm_blend_epi16(feba, dchg, 0xF0));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(&state[4]), _mm_alignr_epi8(dchg, feba, 8));
+}
+
+bool has_sha_instructions() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b >> 29 & 1) != 0;
+}
+#endif
+
+TakeBlocks fastest() {
+#if defined(__x86_64__)
+  static const bool fast = has_sha_instructions();
+  if (fast) return take_blocks_x86;
+#endif
+  return take_blocks_plain;
+}
+
+class Hash {
+ public:
+  explicit Hash(TakeBlocks take) : take_(take) {}
+
+  void add(std::string_view text) {
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
+    std::size_t count = text.size();
+    total_ += count;
+    if (filled_ > 0) {
+      const std::size_t some = std::min(count, kBlock - filled_);
+      std::copy_n(bytes, some, block_.data() + filled_);
+      filled_ += some;
+      bytes += some;
+      count -= some;
+      if (filled_ < kBlock) return;
+      take_(state_, block_.data(), 1);
+    }
+    take_(state_, bytes, count / kBlock);
+    filled_ = count % kBlock;
+    std::copy_n(bytes + count - filled_, filled_, block_.data());
   }
 
-  std::array<std::uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  std::array<std::uint8_t, 64> block_{};
+  std::string digits() {
+    const std::uint64_t bits = total_ * 8;
+    std::string end = "\x80";
+    end.resize((filled_ < 56 ? 56 : 56 + kBlock) - filled_);  // zeros
+    for (int shift = 56; shift >= 0; shift -= 8) end += static_cast<char>(bits >> shift);
+    add(end);
+    std::string text;
+    for (const std::uint32_t word : state_) text += fmt::format("{:08x}", word);
+    return text;
+  }
+
+ private:
+  TakeBlocks take_;
+  State state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                  0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  std::array<std::uint8_t, kBlock> block_{};
   std::size_t filled_ = 0;
   std::uint64_t total_ = 0;
 };
 
+std::string hash_of(std::string_view bytes, TakeBlocks take) {
+  Hash hash(take);
+  hash.add(bytes);
+  return hash.digits();
+}
+
 }  // namespace
 
 std::string sha256(std::string_view bytes) {
-  Hash hash;
-  hash.add(bytes.data(), bytes.size());
-  return hash.digits();
+  return hash_of(bytes, fastest());
+}
+
+std::string sha256_plain(std::string_view bytes) {
+  return hash_of(bytes, take_blocks_plain);
 }
 
 std::string sha256_of_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file || std::filesystem::is_directory(path))
     throw UserError("{}: cannot be read; is the path right?", path.string());
-  Hash hash;
-  std::vector<char> buffer(1 << 16);
+  Hash hash(fastest());
+  std::vector<char> buffer(1 << 20);
   while (file.read(buffer.data(), std::ssize(buffer)) || file.gcount() > 0)
-    hash.add(buffer.data(), static_cast<std::size_t>(file.gcount()));
+    hash.add({buffer.data(), static_cast<std::size_t>(file.gcount())});
   return hash.digits();
 }
 

@@ -11,6 +11,9 @@ namespace routeopd {
 
 std::string sha256(std::string_view bytes);  // 64 hexadecimal digits
 
+// The same without the processor's instructions for it, which the other is held to.
+std::string sha256_plain(std::string_view bytes);
+
 // Throws UserError when the file cannot be read.
 std::string sha256_of_file(const std::filesystem::path& path);
 

@@ -19,7 +19,7 @@ namespace routeopd::engine {
 
 struct Sampling {
   std::int32_t n = 1;  // responses a prompt
-  Decoding decoding;
+  Decoding decoding{};
   std::int64_t max_new_tokens = 256;
   std::uint64_t seed = 42;
   std::uint32_t step = 0;  // address of the random numbers, beside prompt, sample and position

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "routeopd/base/error.h"
+#include "routeopd/engine/non_finite.h"
 
 namespace routeopd::engine {
 namespace {
@@ -46,7 +47,7 @@ void Writing::take_token(const StateRow& state, const Sampling& sampling, const 
   const std::int32_t id =
       std::isfinite(state.logsumexp) ? sample_row(state.row, sampling.decoding, uniform) : -1;
   if (id < 0) {
-    throw UserError(
+    throw NonFiniteLogits(
         "generate: the model gives NaN or infinite logits at token {} of response {} to prompt {}; "
         "are its weights whole?",
         position, sample, prompt);

@@ -54,11 +54,14 @@ Rotation rotation_of(const formats::ModelConfig& config, const at::Tensor& posit
   return {angle_TE.cos().unsqueeze(1), angle_TE.sin().unsqueeze(1)};
 }
 
-at::Tensor decoder_hidden(const Model& model, const at::Tensor& ids_T, const at::Tensor& positions_T,
+at::Tensor decoder_hidden(const Model& model, const at::Tensor& embedded_TH, const at::Tensor& positions_T,
                           const Attend& attend, Activations activations) {
   const formats::ModelConfig& config = model.config;
   const double eps = config.rms_norm_eps;
-  const Rotation rotation = rotation_of(config, positions_T);
+  Rotation rotation = rotation_of(config, positions_T);
+  // Angles are computed in float32 and rounded once, as transformers does.
+  rotation.cos_T1E = rotation.cos_T1E.to(embedded_TH.scalar_type());
+  rotation.sin_T1E = rotation.sin_T1E.to(embedded_TH.scalar_type());
   const AttentionInputsOf attention_inputs = attention_inputs_of(config.model_type);
 
   const auto block = [=](std::size_t i, const Layer& layer, const at::Tensor& x_TH) {
@@ -73,7 +76,7 @@ at::Tensor decoder_hidden(const Model& model, const at::Tensor& ids_T, const at:
     return after_TH + linear(gated_TF, layer.down_HF, layer.down_bias_H);
   };
 
-  at::Tensor x_TH = at::embedding(model.embed_VH, ids_T);
+  at::Tensor x_TH = embedded_TH;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const Layer& layer = model.layers[i];
     if (activations == Activations::kRecompute) {
@@ -85,13 +88,18 @@ at::Tensor decoder_hidden(const Model& model, const at::Tensor& ids_T, const at:
   return rms_norm(x_TH, model.norm_H, eps);
 }
 
-at::Tensor packed_hidden(const Model& model, const PackedBatch& batch, Activations activations) {
+at::Tensor packed_hidden(const Model& model, const PackedBatch& batch, const at::Tensor& embedded_TH,
+                         Activations activations) {
   return decoder_hidden(
-      model, batch.ids_T, batch.positions_T,
+      model, embedded_TH, batch.positions_T,
       [&batch](std::size_t, const at::Tensor& q_TND, const at::Tensor& k_TMD, const at::Tensor& v_TMD) {
         return packed_attention(batch, q_TND, k_TMD, v_TMD);
       },
       activations);
+}
+
+at::Tensor packed_hidden(const Model& model, const PackedBatch& batch, Activations activations) {
+  return packed_hidden(model, batch, at::embedding(model.embed_VH, batch.ids_T), activations);
 }
 
 }  // namespace routeopd::model

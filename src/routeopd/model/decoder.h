@@ -1,7 +1,7 @@
-// The decoder: ids in, last hidden states out (after the final norm). What architectures share is here: embedding,
-// blocks of attention and a gated feed-forward around residuals, RMS norms, rotary positions; what sets one apart is its
-// file in architectures/. The heads are separate (heads/), so is the attention: training and scoring attend inside packed
-// sequences, decoding attends to a cache.
+// The decoder: embeddings in, last hidden states out (after the final norm), differentiable. What architectures share is
+// here: blocks of attention and a gated feed-forward around residuals, RMS norms, rotary positions; what sets one apart is
+// its file in architectures/. The heads are separate (heads/), and so is the attention. The engine has a forward of its own
+// (inference/).
 //
 // Shapes: T tokens, H hidden, N query heads, M key-value heads, D head.
 // SPDX-License-Identifier: Apache-2.0
@@ -34,12 +34,18 @@ enum class Activations {
   kRecompute,  // the input of each block; the rest is computed again when the gradient comes by
 };
 
-// Hidden states of tokens ids_T at positions_T (both int64, [T]). Differentiable where gradients are on.
-at::Tensor decoder_hidden(const Model& model, const at::Tensor& ids_T, const at::Tensor& positions_T,
+// Hidden states of tokens whose embeddings are embedded_TH, at positions_T (int64, [T]). Computed in the weights' type.
+// Differentiable where gradients are on.
+at::Tensor decoder_hidden(const Model& model, const at::Tensor& embedded_TH, const at::Tensor& positions_T,
                           const Attend& attend, Activations activations = Activations::kKeep);
 
 // Over packed sequences. With kRecompute the batch must live until the gradient has come by.
 at::Tensor packed_hidden(const Model& model, const PackedBatch& batch,
                          Activations activations = Activations::kKeep);
+
+// The same from embeddings that the caller looked up: their gradient is then the caller's too, a row a token in place of
+// the whole vocabulary.
+at::Tensor packed_hidden(const Model& model, const PackedBatch& batch, const at::Tensor& embedded_TH,
+                         Activations activations);
 
 }  // namespace routeopd::model

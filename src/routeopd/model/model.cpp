@@ -175,6 +175,12 @@ Model clone_model(const Model& model) {
   return copy;
 }
 
+Model rounded_model(const Model& model, at::ScalarType dtype) {
+  Model rounded = make_model(model.config, [&](at::IntArrayRef shape) { return at::empty(shape, dtype); });
+  copy_weights(model, rounded);
+  return rounded;
+}
+
 void copy_weights(const Model& from, Model& to) {
   const c10::NoGradGuard no_grad;
   const std::vector<Parameter> source = parameters(from);

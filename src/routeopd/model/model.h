@@ -64,6 +64,9 @@ Model random_model(const formats::ModelConfig& config, std::uint64_t seed);
 // An independent copy of the weights.
 Model clone_model(const Model& model);
 
+// The weights in another type, rounded to nearest.
+Model rounded_model(const Model& model, at::ScalarType dtype);
+
 // Copies the values of `from` into the tensors of `to`.
 void copy_weights(const Model& from, Model& to);
 
@@ -100,5 +103,8 @@ void write_model_files(const Model& model, const std::filesystem::path& director
 // A safetensors file of tensors of one type, in the order given.
 void save_tensors(const std::filesystem::path& path, const std::vector<Parameter>& tensors,
                   at::ScalarType dtype = at::kFloat);
+
+// Reads such a file into tensors of those names, shapes and float32. Throws UserError where it has not exactly these.
+void read_tensors(const std::filesystem::path& path, const std::vector<Parameter>& targets);
 
 }  // namespace routeopd::model

@@ -229,6 +229,21 @@ void save_tensors(const fs::path& path, const std::vector<Parameter>& tensors, a
   formats::write_safetensors(path, views_of(tensors, dtype, held));
 }
 
+void read_tensors(const fs::path& path, const std::vector<Parameter>& targets) {
+  const formats::Safetensors file(path);
+  if (file.tensors().size() != targets.size())
+    throw UserError("{}: has {} tensors; expected {}", path.string(), file.tensors().size(), targets.size());
+  for (const Parameter& target : targets) {
+    const formats::TensorView* const stored = file.find(target.name);
+    if (stored == nullptr) throw UserError("{}: {} is missing", path.string(), target.name);
+    if (stored->type != formats::TensorType::kF32 || stored->shape != target.tensor.sizes().vec())
+      throw UserError("{}: {} is {} of shape {}; expected F32 of shape {}", path.string(), target.name,
+                      formats::name_of(stored->type), shape_text(stored->shape),
+                      shape_text(target.tensor.sizes().vec()));
+    widen(*stored, 0, target.tensor.numel(), target.tensor.data_ptr<float>());
+  }
+}
+
 void write_model_files(const Model& model, const fs::path& directory, const fs::path& like,
                        const SaveOptions& options) {
   write_config(like, directory, row_of(options.dtype).name);

@@ -3,7 +3,7 @@
 #include "routeopd/model/packed_batch.h"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
 #include "routeopd/base/error.h"
 
@@ -19,26 +19,33 @@ at::Tensor long_tensor(const std::vector<std::int64_t>& values) {
   return at::tensor(values, at::kLong);
 }
 
-// Appends the packed places of the group's tokens to `tokens`.
-SequenceGroup group_of(std::span<const std::int64_t> members, const std::vector<std::int64_t>& starts,
-                       std::vector<std::int64_t>& tokens) {
-  const auto length = [&](std::int64_t s) {
-    return starts[static_cast<std::size_t>(s) + 1] - starts[static_cast<std::size_t>(s)];
-  };
+// What one row of attention sees: a stem, which several may share, and what follows it, as packed places.
+struct Row {
+  std::int64_t stem_start = 0, stem_length = 0;
+  std::int64_t start = 0, length = 0;
+  bool answers_for_stem = true;  // one row of each stem does
+
+  std::int64_t total() const { return stem_length + length; }
+  std::int64_t place(std::int64_t j) const {
+    return j < stem_length ? stem_start + j : start + j - stem_length;
+  }
+};
+
+// Appends the places that the group answers for to `tokens`.
+SequenceGroup group_of(std::span<const Row> rows, std::vector<std::int64_t>& tokens) {
   SequenceGroup group;
-  group.sequences = std::ssize(members);
-  group.longest = length(members.front());
+  group.sequences = std::ssize(rows);
+  group.longest = rows.front().total();
   std::vector<std::int64_t> token_of_slot, slot_of_token;
-  for (std::int64_t row = 0; row < group.sequences; ++row) {
-    const std::int64_t sequence = members[static_cast<std::size_t>(row)];
-    const std::int64_t start = starts[static_cast<std::size_t>(sequence)];
+  for (std::int64_t r = 0; r < group.sequences; ++r) {
+    const Row& row = rows[static_cast<std::size_t>(r)];
     for (std::int64_t j = 0; j < group.longest; ++j) {
       // Behind the end the sequence's last token stands in. Causal attention shows these slots to each other alone, and
       // nobody reads them: no value and no gradient comes back from there.
-      token_of_slot.push_back(start + std::min(j, length(sequence) - 1));
-      if (j >= length(sequence)) continue;
-      slot_of_token.push_back(row * group.longest + j);
-      tokens.push_back(start + j);
+      token_of_slot.push_back(row.place(std::min(j, row.total() - 1)));
+      if (j >= row.total() || (j < row.stem_length && !row.answers_for_stem)) continue;
+      slot_of_token.push_back(r * group.longest + j);
+      tokens.push_back(row.place(j));
     }
   }
   group.token_of_slot_BL = long_tensor(token_of_slot);
@@ -46,35 +53,59 @@ SequenceGroup group_of(std::span<const std::int64_t> members, const std::vector<
   return group;
 }
 
-}  // namespace
-
-PackedBatch pack(std::span<const std::vector<std::int32_t>> sequences) {
-  PackedBatch batch;
-  std::vector<std::int64_t> ids, positions;
-  batch.starts_S1.push_back(0);
-  for (const auto& sequence : sequences) {
-    ROUTEOPD_INVARIANT(!sequence.empty());
-    ids.insert(ids.end(), sequence.begin(), sequence.end());
-    for (std::size_t j = 0; j < sequence.size(); ++j) positions.push_back(static_cast<std::int64_t>(j));
-    batch.starts_S1.push_back(std::ssize(ids));
-  }
-  batch.ids_T = long_tensor(ids);
-  batch.positions_T = long_tensor(positions);
-
-  std::vector<std::int64_t> order(sequences.size());
-  std::iota(order.begin(), order.end(), std::int64_t{0});
-  const auto length = [&](std::int64_t s) { return std::ssize(sequences[static_cast<std::size_t>(s)]); };
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return length(a) > length(b); });
+void add_groups(PackedBatch& batch, std::vector<Row> rows) {
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& a, const Row& b) { return a.total() > b.total(); });
   std::vector<std::int64_t> tokens;  // in the order of the groups
-  for (std::size_t first = 0; first < order.size();) {
-    const std::int64_t longest = length(order[first]);
+  for (std::size_t first = 0; first < rows.size();) {
+    const std::int64_t longest = rows[first].total();
     const double least = longest <= kSmallLength ? 0 : kShortest * static_cast<double>(longest);
     std::size_t end = first + 1;
-    while (end < order.size() && static_cast<double>(length(order[end])) >= least) ++end;
-    batch.groups.push_back(group_of(std::span(order).subspan(first, end - first), batch.starts_S1, tokens));
+    while (end < rows.size() && static_cast<double>(rows[end].total()) >= least) ++end;
+    batch.groups.push_back(group_of(std::span(rows).subspan(first, end - first), tokens));
     first = end;
   }
   batch.place_in_groups_T = long_tensor(tokens).argsort();
+}
+
+}  // namespace
+
+PackedBatch pack_trees(std::span<const SequenceTree> trees) {
+  PackedBatch batch;
+  std::vector<std::int64_t> ids, positions;
+  const auto append = [&](const std::vector<std::int32_t>& tokens, std::int64_t position) {
+    const std::int64_t start = std::ssize(ids);
+    ids.insert(ids.end(), tokens.begin(), tokens.end());
+    for (std::size_t j = 0; j < tokens.size(); ++j) positions.push_back(position++);
+    return start;
+  };
+  std::vector<Row> rows;
+  for (const SequenceTree& tree : trees) {
+    ROUTEOPD_INVARIANT(!tree.stem.empty());
+    Row row{.stem_start = append(tree.stem, 0), .stem_length = std::ssize(tree.stem)};
+    if (tree.branches.empty()) rows.push_back(row);
+    for (const auto& branch : tree.branches) {
+      row.start = append(branch, row.stem_length);
+      row.length = std::ssize(branch);
+      rows.push_back(row);
+      row.answers_for_stem = false;
+    }
+  }
+  batch.ids_T = long_tensor(ids);
+  batch.positions_T = long_tensor(positions);
+  add_groups(batch, std::move(rows));
+  return batch;
+}
+
+PackedBatch pack(std::span<const std::vector<std::int32_t>> sequences) {
+  std::vector<SequenceTree> trees;
+  std::vector<std::int64_t> starts = {0};
+  for (const auto& sequence : sequences) {
+    trees.push_back({.stem = sequence, .branches = {}});
+    starts.push_back(starts.back() + std::ssize(sequence));
+  }
+  PackedBatch batch = pack_trees(trees);
+  batch.starts_S1 = std::move(starts);
   return batch;
 }
 

@@ -1,4 +1,5 @@
-// Responses of a rollout as packed sequences, each behind its prompt, for the forwards that read what was written.
+// Responses of a rollout as packed sequences, each behind its prompt, for the learner's forward over what was written. A
+// prompt is read once for its responses that stand behind one another.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -21,10 +22,11 @@ struct ResponseBatch {
   std::int64_t end_state = 0;
 };
 
-// Responses [first, end), which must not be empty.
+// Responses [first, end), which must not be empty. The order of states is the rollout's.
 ResponseBatch pack_responses(const Rollout& rollout, std::size_t first, std::size_t end);
 
-// The largest end > first such that responses [first, end) have at most `tokens` tokens, or hold one response.
+// The largest end > first such that responses [first, end) have at most `tokens` tokens, a shared prompt counted once, or
+// hold one response.
 std::size_t portion_end(const Rollout& rollout, std::size_t first, std::size_t end, std::int64_t tokens);
 
 }  // namespace routeopd::model

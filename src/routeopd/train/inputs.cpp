@@ -1,25 +1,16 @@
-// What a run reads, and whether it fits together: everything that can be refused before the run directory is made.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/train/inputs.h"
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
 
 #include "routeopd/text/compatibility.h"
 #include "routeopd/text/prompts.h"
-#include "routeopd/train/train.h"
 
 namespace routeopd::train {
 namespace {
-
-// Two models speak of the same ids only when their tokenizers agree. A teacher directory without one is taken at its word.
-void check_same_tokens(const std::string& student_path, const std::string& teacher_path) {
-  if (!std::filesystem::exists(std::filesystem::path(teacher_path) / "tokenizer.json")) return;
-  const std::string difference = text::check_compatibility(student_path, teacher_path).first_difference();
-  if (!difference.empty())
-    throw UserError("[teacher] path: the pair is not compatible ({}); `routeopd check` shows every check",
-                    difference);
-}
 
 bool same_model(const model::Model& a, const model::Model& b) {
   if (a.config.model_type != b.config.model_type || !(a.config.rope == b.config.rope) ||
@@ -44,18 +35,54 @@ void check_ids(const std::vector<std::int32_t>& ids, const char* what, const Pro
   }
 }
 
-void check_length(const Prompt& prompt, const Recipe& recipe, const model::Model& model, const char* who) {
+// Positions that a prompt and its longest response need beyond what a model has; 0 where they fit.
+std::int64_t positions_missing(const Prompt& prompt, const Recipe& recipe,
+                               const formats::ModelConfig& config) {
   const std::int64_t response =
       recipe.sft() ? std::ssize(prompt.response_ids) : recipe.rollout.max_new_tokens;
-  const std::int64_t positions = model.config.max_position_embeddings;
-  if (std::ssize(prompt.ids) + response > positions)
+  return std::max<std::int64_t>(0, std::ssize(prompt.ids) + response - config.max_position_embeddings);
+}
+
+void check_length(const Prompt& prompt, const Recipe& recipe, const formats::ModelConfig& config,
+                  const char* who) {
+  const std::int64_t missing = positions_missing(prompt, recipe, config);
+  if (missing > 0)
     throw UserError(
-        "{}: prompt {} has {} tokens; with a response of {} it passes the {} positions of the {}; try a "
-        "smaller [rollout] max_new_tokens",
-        recipe.data.prompts, prompt.id, prompt.ids.size(), response, positions, who);
+        "{}: prompt {} has {} tokens; with the longest response it passes the {} positions of the {} by {}; "
+        "try "
+        "a smaller [rollout] max_new_tokens",
+        recipe.data.prompts, prompt.id, prompt.ids.size(), config.max_position_embeddings, who, missing);
 }
 
 }  // namespace
+
+void check_same_tokens(const std::string& student_path, const std::string& teacher_path) {
+  if (!std::filesystem::exists(std::filesystem::path(teacher_path) / "tokenizer.json")) return;
+  const std::string difference = text::check_compatibility(student_path, teacher_path).first_difference();
+  if (!difference.empty())
+    throw UserError("[teacher] path: the pair is not compatible ({}); `routeopd check` shows every check",
+                    difference);
+}
+
+std::vector<Prompt> read_prompts(const Recipe& recipe, const text::Tokenizer& tokenizer,
+                                 const formats::ModelConfig& student, const formats::ModelConfig* teacher,
+                                 std::int64_t& too_long) {
+  const auto& eos = student.eos_token_ids;
+  std::vector<Prompt> prompts = text::read_prompts(
+      recipe.data.prompts, text::PromptTemplate(recipe.data.prompt_template, recipe.student.path), &tokenizer,
+      eos.empty() ? -1 : eos.front());
+  const auto passes = [&](const Prompt& prompt) {
+    return positions_missing(prompt, recipe, student) > 0 ||
+           (teacher != nullptr && positions_missing(prompt, recipe, *teacher) > 0);
+  };
+  too_long = std::count_if(prompts.begin(), prompts.end(), passes);
+  if (too_long == std::ssize(prompts)) {
+    too_long = 0;
+  } else {
+    std::erase_if(prompts, passes);
+  }
+  return prompts;
+}
 
 Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer) {
   Inputs inputs;
@@ -66,22 +93,21 @@ Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer) {
   }
   inputs.real_ids = tokenizer.real_ids();
   inputs.tokenizer = &tokenizer;
-  const auto& eos = inputs.student.config.eos_token_ids;
-  inputs.prompts = text::read_prompts(recipe.data.prompts,
-                                      text::PromptTemplate(recipe.data.prompt_template, recipe.student.path),
-                                      &tokenizer, eos.empty() ? -1 : eos.front());
+  inputs.prompts = read_prompts(recipe, tokenizer, inputs.student.config,
+                                inputs.teacher ? &inputs.teacher->config : nullptr, inputs.too_long);
   return inputs;
 }
 
 void check_inputs(const Recipe& recipe, const Inputs& inputs) {
   const auto prompts = std::ssize(inputs.prompts);
   if (prompts < recipe.rollout.prompts_per_step)
-    throw UserError("[rollout] prompts_per_step: {} exceeds the {} prompts of {}",
-                    recipe.rollout.prompts_per_step, prompts, recipe.data.prompts);
+    throw UserError("[rollout] prompts_per_step: {} exceeds the {} prompts of {}{}",
+                    recipe.rollout.prompts_per_step, prompts, recipe.data.prompts,
+                    inputs.too_long > 0 ? fmt::format(" ({} more are too long)", inputs.too_long) : "");
   for (const Prompt& prompt : inputs.prompts) {
     check_ids(prompt.ids, "prompt", prompt, recipe, inputs.real_ids);
-    check_length(prompt, recipe, inputs.student, "student");
-    if (inputs.teacher) check_length(prompt, recipe, *inputs.teacher, "teacher");
+    check_length(prompt, recipe, inputs.student.config, "student");
+    if (inputs.teacher) check_length(prompt, recipe, inputs.teacher->config, "teacher");
     if (!recipe.sft()) continue;
     if (prompt.response_ids.empty())
       throw UserError("{}: prompt {} has no response; the sft arm learns from given ones",

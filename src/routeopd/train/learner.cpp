@@ -25,19 +25,40 @@ std::pair<std::size_t, std::size_t> states_of(const Rollout& rollout, std::size_
           static_cast<std::size_t>(last.first_state + last.length)};
 }
 
+// The rows of a table that the tokens of a forward read, once each: its gradient is the sum of theirs.
+std::vector<model::RowVisit> visits_of(const at::Tensor& ids_T) {
+  std::vector<model::RowVisit> visits;
+  const std::span ids(ids_T.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(ids_T.numel()));
+  for (std::size_t t = 0; t < ids.size(); ++t)
+    visits.push_back({static_cast<std::int32_t>(ids[t]), static_cast<std::int32_t>(t), 1.0F});
+  return visits;
+}
+
+at::Tensor zero_table(const at::Tensor& table_VH) {
+  return at::zeros_like(table_VH, at::kFloat);
+}
+
 }  // namespace
 
 Learner::Learner(model::Model& student, at::Tensor teacher_head_UG, std::int32_t real_ids,
                  const Recipe& recipe)
     : student_(student),
+      working_(recipe.student.dtype == Dtype::kBfloat16 ? model::rounded_model(student, at::kBFloat16)
+                                                        : student),
       teacher_head_UG_(std::move(teacher_head_UG)),
       real_ids_(real_ids),
       recipe_(recipe),
       parameters_(model::parameters(student)),
       objective_(objective::make_objective(recipe.objective)),
-      head_gradient_(at::zeros_like(student.head_VH, at::kFloat)),
+      head_gradient_(zero_table(student.head_VH)),
       optimizer_(parameters_, recipe.optimizer) {
-  for (model::Parameter& parameter : parameters_) parameter.tensor.set_requires_grad(true);
+  if (!student.embed_VH.is_same(student.head_VH)) embedding_gradient_.emplace(zero_table(student.embed_VH));
+  for (model::Parameter& parameter : model::parameters(working_)) {
+    const bool table =
+        parameter.tensor.is_same(working_.head_VH) || parameter.tensor.is_same(working_.embed_VH);
+    parameter.tensor.set_requires_grad(!table);
+    if (rounded()) sums_.push_back(table ? at::Tensor() : at::zeros_like(parameter.tensor, at::kFloat));
+  }
 }
 
 UpdateResult Learner::update(const Experience& experience) {
@@ -47,29 +68,57 @@ UpdateResult Learner::update(const Experience& experience) {
   double loss_sum = 0, states = 0;
   for (std::int32_t epoch = 0; epoch < recipe_.train.epochs; ++epoch) {
     for (std::size_t part = 0; part < parts; ++part) {
-      const BatchResult result =
+      const BatchResult batch =
           accumulate(experience, responses * part / parts, responses * (part + 1) / parts);
-      if (epoch == 0 && part == 0 && result.changes > 0)
-        update.capture_error = std::sqrt(result.change_squares / static_cast<double>(result.changes));
-      if (epoch == 0) {
-        loss_sum += result.loss * static_cast<double>(result.states);
-        states += static_cast<double>(result.states);
+      const bool finite = std::isfinite(batch.loss);
+      if (epoch == 0 && part == 0 && finite && batch.changes > 0)
+        update.capture_error = std::sqrt(batch.change_squares / static_cast<double>(batch.changes));
+      if (epoch == 0 && finite) {
+        loss_sum += batch.loss * static_cast<double>(batch.states);
+        states += static_cast<double>(batch.states);
       }
-      update.floored += result.floored;
-      if (result.states == 0) {  // without a gradient AdamW would decay the weights and follow old moments
-        ++update.skipped;
-        continue;
-      }
-      update.lr = learning_rate(recipe_.optimizer, optimizer_.updates(), recipe_.updates());
-      std::vector<at::Tensor> grads = gradients();
-      const double norm = optimizer_.step(grads, update.lr);
-      update.skipped += std::isfinite(norm) ? 0 : 1;
-      update.grad_norm = std::isfinite(norm) ? std::max(update.grad_norm, norm) : norm;
+      update.floored += batch.floored;
+      apply(batch, learning_rate(recipe_.optimizer, scheduled_++, recipe_.updates()), update);
       clear_gradients();
     }
   }
   if (states > 0) update.loss = loss_sum / states;
   return update;
+}
+
+UpdateResult Learner::skip() {
+  UpdateResult update;
+  for (std::int32_t i = 0; i < recipe_.train.minibatches * recipe_.train.epochs; ++i)
+    apply({}, learning_rate(recipe_.optimizer, scheduled_++, recipe_.updates()), update);
+  return update;
+}
+
+// One optimizer update, or none and a count of why.
+void Learner::apply(const BatchResult& batch, double lr, UpdateResult& update) {
+  update.lr = lr;
+  if (batch.states == 0) {  // without a gradient AdamW would decay the weights and follow old moments
+    ++update.skipped.no_valid_state;
+    return;
+  }
+  if (!std::isfinite(batch.loss)) {
+    ++update.skipped.loss;
+    return;
+  }
+  std::vector<at::Tensor> grads = gradients();
+  const double norm = optimizer_.step(grads, lr);
+  if (!std::isfinite(norm)) {
+    ++update.skipped.gradient;
+    return;
+  }
+  ++update.updates;
+  update.grad_norm = std::max(update.grad_norm, norm);
+  if (rounded()) model::copy_weights(student_, working_);
+}
+
+void Learner::resume(std::int64_t scheduled, std::int64_t updates) {
+  scheduled_ = scheduled;
+  optimizer_.resume(updates);
+  if (rounded()) model::copy_weights(student_, working_);
 }
 
 BatchResult Learner::accumulate(const Experience& experience, std::size_t first, std::size_t end) {
@@ -102,16 +151,18 @@ void Learner::micro_batch(const Experience& experience, std::size_t first, std::
   const model::ResponseBatch responses = model::pack_responses(rollout, first, end);
   const auto activations =
       recipe_.train.recompute ? model::Activations::kRecompute : model::Activations::kKeep;
+  const at::Tensor embedded_TH =
+      working_.embed_VH.index_select(0, responses.packed.ids_T).set_requires_grad(true);
   at::Tensor hidden_TH;
   {
     const c10::AutoGradMode with_grad(true);
-    hidden_TH =
-        model::packed_hidden(student_, responses.packed, activations).index_select(0, responses.state_places);
+    hidden_TH = model::packed_hidden(working_, responses.packed, embedded_TH, activations)
+                    .index_select(0, responses.state_places);
   }
   const c10::NoGradGuard no_grad;
   objective::LearnerBatch batch;
   batch.hidden_TH = hidden_TH.detach();
-  batch.weight_VH = student_.head_VH.detach();
+  batch.weight_VH = working_.head_VH;
   batch.real_ids = real_ids_;
   batch.denominator = denominator;
   batch.routes = experience.routes;
@@ -129,33 +180,50 @@ void Learner::micro_batch(const Experience& experience, std::size_t first, std::
       batch.teacher_weight_UG = teacher_head_UG_;
     }
   }
-  at::Tensor grad_TH = at::empty_like(batch.hidden_TH);
+  at::Tensor grad_TH = at::empty(batch.hidden_TH.sizes(), at::kFloat);
   const objective::ObjectiveResult part = objective_->step(batch, grad_TH, head_gradient_);
-  hidden_TH.backward(grad_TH);
+  hidden_TH.backward(grad_TH.to(hidden_TH.scalar_type()));
+  embedding_gradient().add_visits(embedded_TH.grad(), visits_of(responses.packed.ids_T));
+  collect_rounded_gradients();
   result.loss += part.loss;
   result.change_squares += part.change_squares;
   result.changes += part.changes;
   result.floored += part.floored;
 }
 
+// A bfloat16 sum over many micro-batches would lose the small ones: it is kept in float32.
+void Learner::collect_rounded_gradients() {
+  if (!rounded()) return;
+  const std::vector<model::Parameter> parameters = model::parameters(working_);
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    at::Tensor& grad = parameters[i].tensor.mutable_grad();
+    if (sums_[i].defined() && grad.defined()) sums_[i].add_(grad);
+    grad.reset();
+  }
+}
+
 std::vector<at::Tensor> Learner::gradients() {
-  const c10::NoGradGuard no_grad;
   std::vector<at::Tensor> all;
-  for (const model::Parameter& parameter : parameters_) {
-    const bool is_head = parameter.tensor.is_same(student_.head_VH);
-    at::Tensor grad = parameter.tensor.grad();
-    if (is_head) {
-      // A tied head has two gradients: as the embedding, by autograd, and as the head.
-      grad = grad.defined() ? grad + head_gradient_.tensor() : head_gradient_.tensor().clone();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor& weight = parameters_[i].tensor;
+    if (weight.is_same(student_.head_VH)) {
+      all.push_back(head_gradient_.tensor());
+    } else if (weight.is_same(student_.embed_VH)) {
+      all.push_back(embedding_gradient_->tensor());
+    } else {
+      const at::Tensor grad = rounded() ? sums_[i] : weight.grad();
+      all.push_back(grad.defined() ? grad : at::zeros_like(weight));
     }
-    all.push_back(grad.defined() ? grad : at::zeros_like(parameter.tensor));
   }
   return all;
 }
 
 void Learner::clear_gradients() {
   for (model::Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
+  for (at::Tensor& sum : sums_)
+    if (sum.defined()) sum.zero_();
   head_gradient_.clear();
+  if (embedding_gradient_) embedding_gradient_->clear();
 }
 
 }  // namespace routeopd::train

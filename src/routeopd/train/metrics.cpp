@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace routeopd::train {
@@ -49,23 +50,38 @@ double top_entropy(const std::vector<float>& top_logits_NK, const std::vector<fl
 
 void StageClock::book(const std::string& stage) {
   const Clock::time_point now = Clock::now();
-  const double passed = std::chrono::duration<double>(now - last_).count();
+  seconds_[stage] = seconds_.value(stage, 0.0) + std::chrono::duration<double>(now - last_).count();
   last_ = now;
-  total_ += passed;
-  seconds_[stage] = seconds_.value(stage, 0.0) + passed;
 }
 
-Json StageClock::seconds() const {
-  Json all = seconds_;
-  all["total"] = total_;
+Json StageClock::take() {
+  Json all = std::exchange(seconds_, Json::object());
+  double total = 0;
+  for (const auto& [stage, seconds] : all.items()) total += seconds.get<double>();
+  all["total"] = total;
   return all;
+}
+
+std::string left_out(const Json& metrics, const UpdateResult& update) {
+  std::string text;
+  const auto add = [&](std::int64_t count, const std::string& what) {
+    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, what);
+  };
+  const Json validity = metrics.value("validity", Json::object());
+  for (const auto& [reason, count] : validity.items())
+    if (reason != name_of(Validity::kValid) && reason != "not_routed")
+      add(count.get<std::int64_t>(), fmt::format("states left out ({})", reason));
+  add(update.skipped.no_valid_state, "updates left out (no valid state)");
+  add(update.skipped.loss, "updates left out (the loss is not finite)");
+  add(update.skipped.gradient, "updates left out (the gradient is not finite)");
+  return text;
 }
 
 Json step_metrics(std::int64_t step, const Experience& experience, const UpdateResult& update) {
   const Rollout& rollout = *experience.rollout;
   double clipped = 0;
   for (const Response& response : rollout.responses_B) clipped += response.finish == Finish::kLength ? 1 : 0;
-  const auto responses = static_cast<double>(rollout.responses_B.size());
+  const auto responses = static_cast<double>(std::max<std::size_t>(1, rollout.responses_B.size()));
   Json metrics = {{"step", step},
                   {"tokens", rollout.states()},
                   {"loss", update.loss},
@@ -73,7 +89,7 @@ Json step_metrics(std::int64_t step, const Experience& experience, const UpdateR
                   {"grad_norm", update.grad_norm},
                   {"response_tokens", static_cast<double>(rollout.states()) / responses},
                   {"clip_ratio", clipped / responses},
-                  {"skipped_updates", update.skipped}};
+                  {"skipped_updates", update.skipped.total()}};
   if (experience.routes == nullptr) return metrics;
 
   const Routes& routes = *experience.routes;

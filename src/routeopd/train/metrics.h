@@ -12,22 +12,29 @@
 
 namespace routeopd::train {
 
-// Seconds by stage.
+// Seconds by stage, a step at a time.
 class StageClock {
  public:
-  // Books the time since the last call, or since the clock was made, under `stage`.
+  // Time passes from here: what went before is nobody's.
+  void start() { last_ = Clock::now(); }
+
+  // Books the time since the last call under `stage`.
   void book(const std::string& stage);
-  Json seconds() const;
-  double total() const { return total_; }
+
+  // What was booked since the last take(), with its total.
+  Json take();
 
  private:
   using Clock = std::chrono::steady_clock;
   Clock::time_point last_ = Clock::now();
   Json seconds_ = Json::object();
-  double total_ = 0;
 };
 
 // `step` counts from 1.
 Json step_metrics(std::int64_t step, const Experience& experience, const UpdateResult& update);
+
+// What was left out of a step and why, for the log: states that are not valid, updates that were not made. Empty where
+// nothing was.
+std::string left_out(const Json& metrics, const UpdateResult& update);
 
 }  // namespace routeopd::train

@@ -41,6 +41,11 @@ double AdamW::step(std::vector<at::Tensor>& gradients, double lr) {
   return norm;
 }
 
+void AdamW::resume(std::int64_t updates) {
+  updates_ = updates;
+  for (at::Tensor& step : steps_) step.fill_(static_cast<double>(updates));
+}
+
 std::vector<model::Parameter> AdamW::state() const {
   std::vector<model::Parameter> all;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

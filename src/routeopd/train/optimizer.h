@@ -23,8 +23,11 @@ class AdamW {
 
   std::int64_t updates() const { return updates_; }
 
-  // exp_avg.NAME and exp_avg_sq.NAME of every parameter.
+  // exp_avg.NAME and exp_avg_sq.NAME of every parameter: the tensors themselves.
   std::vector<model::Parameter> state() const;
+
+  // Goes on after so many updates, with the moments that were put into state().
+  void resume(std::int64_t updates);
 
  private:
   std::vector<model::Parameter> parameters_;

@@ -1,5 +1,5 @@
-// A recipe: everything a run depends on, in one TOML file. Each field is declared once, in recipe.cpp, with its name,
-// help and check; reading, `--set`, the resolved copy in the run directory and the docs all come from that.
+// A recipe: everything a run depends on, in one TOML file. Each field is declared once, in recipe_fields.cpp, with its name,
+// help and check; reading, `--set` and the resolved copy in the run directory all come from that.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -13,7 +13,8 @@
 
 namespace routeopd::train {
 
-enum class Dtype { kAuto, kFloat32 };
+// Of the learner's forward and backward. The weights that AdamW keeps, and checkpoints, are float32.
+enum class Dtype { kAuto, kFloat32, kBfloat16 };
 
 struct StudentSection {
   std::string path;
@@ -61,6 +62,7 @@ struct TrainSection {
   std::int64_t micro_tokens = 16384;
   bool recompute = false;
   bool rollouts = false;
+  std::int64_t max_bad_steps = 3;
 };
 
 struct CheckpointSection {
@@ -78,6 +80,12 @@ struct EvalSection {
   std::int64_t max_new_tokens = 16384;
 };
 
+// The mismatch mass on states of the starting student, on the way, by the `train` command.
+struct ProbeSection {
+  std::int64_t every = 0;  // 0: none
+  std::int64_t states = 256;
+};
+
 struct Recipe {
   std::uint64_t seed = 42;
   std::string out;
@@ -90,6 +98,7 @@ struct Recipe {
   TrainSection train;
   CheckpointSection checkpoint;
   EvalSection eval;
+  ProbeSection probe;
 
   bool sft() const { return objective.loss == routing::Loss::kSft; }
   std::int64_t responses() const {  // a step
@@ -101,6 +110,12 @@ struct Recipe {
 // The file's settings over the defaults, then `settings` ("section.key=value") over the file's. An arm named in a
 // setting brings its whole preset with it. Throws UserError for an unknown section or key, with the nearest known one.
 Recipe read_recipe(const std::string& path, const std::vector<std::string>& settings = {});
+
+// What `auto` means on this machine, and everything else as it is.
+Recipe resolved(Recipe recipe);
+
+// The fields, as section.key, in which two recipes differ.
+std::vector<std::string> differences(const Recipe& a, const Recipe& b);
 
 // Throws UserError, with the reason, for a recipe that cannot run or cannot learn.
 void check_recipe(const Recipe& recipe);

@@ -2,10 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/stages.h"
 
-#include <map>
-#include <string_view>
-
-#include "routeopd/base/error.h"
 #include "routeopd/engine/score_rollout.h"
 
 namespace routeopd::train {
@@ -28,23 +24,17 @@ Rollout given_responses(const std::vector<Prompt>& prompts, std::uint32_t step) 
   return rollout;
 }
 
-// Where no state can be learnt from, an update would decay the weights and follow old moments: training on nothing.
-void check_routes(const Routes& routes) {
-  std::map<std::string_view, std::int64_t> reasons;
-  for (const Validity validity : routes.validity_N) ++reasons[name_of(validity)];
-  if (reasons.contains(name_of(Validity::kValid))) return;
-  std::string counts;
-  for (const auto& [reason, count] : reasons)
-    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, reason);
-  throw UserError(
-      "no state of this step is valid ({}): there is nothing to learn from; are the teacher's weights whole?",
-      counts);
-}
-
 Heads heads_of(const Inputs& inputs) {
   return {.student_VH = inputs.student.head_VH,
           .teacher_UG = inputs.teacher ? inputs.teacher->head_VH : at::Tensor(),
           .real_ids = inputs.real_ids};
+}
+
+// The behaviour student is the one that learns: with weights in bfloat16 where the learner's forward has them so.
+engine::LocalOptions rollout_options(const Recipe& recipe) {
+  engine::LocalOptions options{.kv_bytes = static_cast<std::int64_t>(recipe.rollout.kv_memory * 1e9)};
+  if (recipe.student.dtype == Dtype::kBfloat16) options.storage = model::WeightStorage::kBFloat16;
+  return options;
 }
 
 const Inputs& checked(const Recipe& recipe, const Inputs& inputs) {
@@ -57,8 +47,7 @@ const Inputs& checked(const Recipe& recipe, const Inputs& inputs) {
 Stages::Stages(const Recipe& recipe, Inputs& inputs)
     : recipe_(recipe),
       real_ids_(checked(recipe, inputs).real_ids),
-      student_(inputs.student, real_ids_,
-               {.kv_bytes = static_cast<std::int64_t>(recipe.rollout.kv_memory * 1e9)}),
+      student_(inputs.student, real_ids_, rollout_options(recipe)),
       heads_(heads_of(inputs)),
       learner_(inputs.student, heads_.teacher_UG, real_ids_, recipe) {
   if (inputs.teacher) teacher_.emplace(*inputs.teacher, real_ids_);
@@ -83,9 +72,7 @@ Scores Stages::score(Rollout& rollout) {
 
 Routes Stages::route(const Rollout& rollout, const Scores& scores) {
   if (!teacher_) return {};
-  Routes routes = route_rollout(rollout, scores, recipe_.objective, recipe_.seed, heads_);
-  check_routes(routes);
-  return routes;
+  return route_rollout(rollout, scores, recipe_.objective, recipe_.seed, heads_);
 }
 
 UpdateResult Stages::learn(const Experience& experience) {
@@ -94,9 +81,21 @@ UpdateResult Stages::learn(const Experience& experience) {
   return update;
 }
 
+UpdateResult Stages::skip() {
+  student_.refresh();  // what the engine holds may be what is not finite
+  return learner_.skip();
+}
+
 Experience Stages::experience(const Rollout& rollout, const Scores& scores, const Routes& routes) const {
   if (!teacher_) return {.rollout = &rollout, .scores = nullptr, .routes = nullptr};
   return {.rollout = &rollout, .scores = &scores, .routes = &routes};
+}
+
+RunState Stages::resume(const std::filesystem::path& checkpoint, model::Model& student,
+                        const std::string& prompts_sha256) {
+  const RunState state = restore_checkpoint(checkpoint, student, learner_, prompts_sha256);
+  student_.refresh();
+  return state;
 }
 
 }  // namespace routeopd::train

@@ -5,10 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "routeopd/engine/local_engine.h"
+#include "routeopd/train/checkpoint.h"
 #include "routeopd/train/learner.h"
 #include "routeopd/train/route_rollout.h"
 #include "routeopd/train/train.h"
@@ -23,16 +26,21 @@ class Stages {
   // The student's responses; for the sft arm, the given ones.
   Rollout write(const std::vector<Prompt>& prompts, std::int64_t step);
 
-  // Both empty for the sft arm, which has no teacher. Throws UserError when no state is valid.
+  // Both empty for the sft arm, which has no teacher.
   Scores score(Rollout& rollout);
   Routes route(const Rollout& rollout, const Scores& scores);
 
   UpdateResult learn(const Experience& experience);
+  UpdateResult skip();  // a step that has nothing to learn from
 
   // What the learner and the metrics see of a step: no scores and routes where there is no teacher.
   Experience experience(const Rollout& rollout, const Scores& scores, const Routes& routes) const;
 
-  const AdamW& optimizer() const { return learner_.optimizer(); }
+  const Learner& learner() const { return learner_; }
+
+  // Goes on from a checkpoint of `student`, the model these stages train.
+  RunState resume(const std::filesystem::path& checkpoint, model::Model& student,
+                  const std::string& prompts_sha256);
 
  private:
   Recipe recipe_;

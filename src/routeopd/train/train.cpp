@@ -5,11 +5,11 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "routeopd/base/cpu.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/base/memory.h"
+#include "routeopd/engine/non_finite.h"
 #include "routeopd/train/metrics.h"
 #include "routeopd/train/run_directory.h"
 #include "routeopd/train/schedule.h"
@@ -50,84 +50,149 @@ void keep_rollout(RunDirectory& run, std::int64_t step, const Rollout& rollout,
 void check_first_routes(const Recipe& recipe, const Experience& experience) {
   if (experience.routes == nullptr) return;
   constexpr float kRounding = 1e-5F;
-  const std::vector<float>& mass = experience.routes->mass_N;
-  const std::vector<std::uint8_t>& routed = experience.routes->routed_N;
-  const float largest = *std::max_element(mass.begin(), mass.end());
+  const Routes& routes = *experience.routes;
+  if (std::count(routes.validity_N.begin(), routes.validity_N.end(), Validity::kValid) == 0) return;
+  const float largest = *std::max_element(routes.mass_N.begin(), routes.mass_N.end());
   if (largest <= kRounding) {
     throw UserError(
         "teacher and student agree at all {} states of the first step (largest M = {:.1e}): there is nothing "
-        "to "
-        "train on; choose another teacher",
-        mass.size(), largest);
+        "to train on; choose another teacher",
+        routes.states, largest);
   }
-  if (recipe.objective.loss == routing::Loss::kRouted && std::count(routed.begin(), routed.end(), 1) == 0) {
+  if (recipe.objective.loss == routing::Loss::kRouted &&
+      std::count(routes.routed_N.begin(), routes.routed_N.end(), 1) == 0) {
     throw UserError(
         "none of the {} states of the first step has a route (largest M = {:.1e}): the arm finds no "
-        "destination, and "
-        "there is nothing to train on; try a smaller [objective] k",
-        mass.size(), largest);
+        "destination, and there is nothing to train on; try a smaller [objective] k",
+        routes.states, largest);
   }
 }
 
+class Run {
+ public:
+  Run(const Recipe& recipe, Inputs& inputs, Start start)
+      : recipe_(recipe),
+        inputs_(inputs),
+        stages_(recipe, inputs),
+        files_(recipe, start),
+        order_(std::ssize(inputs.prompts), recipe) {
+    if (files_.resumed()) {
+      if (const auto checkpoint = files_.rewind())
+        state_ = stages_.resume(*checkpoint, inputs.student, files_.prompts_sha256());
+    }
+    files_.log(fmt::format("{} steps of {} responses from step {}, arm {}, seed {}, {} threads on {}",
+                           recipe.train.steps, recipe.responses(), state_.step, recipe.objective.arm,
+                           recipe.seed, at::get_num_threads(), cpu_model()));
+    if (inputs.too_long > 0)
+      files_.log(fmt::format("{} prompts left out: too long for the models' positions", inputs.too_long));
+  }
+
+  void go(const StepWatch& watch) {
+    try {
+      while (state_.step < recipe_.train.steps) {
+        const Json metrics = step();
+        if (watch) watch(state_.step, metrics);
+        check_interrupt();
+      }
+    } catch (const Interrupted&) {
+      save();
+      files_.log(fmt::format("interrupted after step {}", state_.step));
+      throw;
+    } catch (const UserError& error) {
+      give_up(error);
+      throw;
+    }
+    files_.log(fmt::format("{} steps done", state_.step));
+  }
+
+ private:
+  Json step() {
+    const HoldInterrupts until_it_is_whole;
+    clock_.start();
+    try {
+      return distil();
+    } catch (const engine::NonFiniteLogits& error) {  // the student cannot write; nothing was changed
+      files_.log(fmt::format("step {}: {}", state_.step + 1, error.what()));
+      const Rollout nothing;
+      return record({.rollout = &nothing, .scores = nullptr, .routes = nullptr}, stages_.skip());
+    }
+  }
+
+  // The method: the student writes, the teacher reads, what differs is routed, the student learns the routes.
+  Json distil() {
+    const std::vector<Prompt> prompts = prompts_of_step(inputs_.prompts, order_, state_.step);
+    Rollout rollout = stages_.write(prompts, state_.step);
+    clock_.book("rollout");
+    const Scores scores = stages_.score(rollout);
+    clock_.book("score");
+    const Routes routes = stages_.route(rollout, scores);
+    clock_.book("route");
+    const Experience experience = stages_.experience(rollout, scores, routes);
+    if (state_.step == 0) check_first_routes(recipe_, experience);
+    learning_ = true;
+    const UpdateResult update = stages_.learn(experience);
+    learning_ = false;
+    clock_.book("learn");
+    if (recipe_.train.rollouts) keep_rollout(files_, state_.step + 1, rollout, prompts, inputs_.tokenizer);
+    return record(experience, update);
+  }
+
+  // Lines first, the checkpoint last: what it holds is never ahead of them.
+  Json record(const Experience& experience, const UpdateResult& update) {
+    ++state_.step;
+    state_.bad_steps = update.updates > 0 ? 0 : state_.bad_steps + 1;
+    Json metrics = step_metrics(state_.step, experience, update);
+    metrics["time"] = clock_.take();  // its `save` is that of the step before
+    metrics["memory"] = {{"peak_bytes", peak_resident_bytes()}};
+    files_.metrics(metrics);
+    const std::string missing = left_out(metrics, update);
+    if (!missing.empty()) files_.log(fmt::format("step {}: {}", state_.step, missing));
+    const bool due = recipe_.checkpoint.every > 0 && state_.step % recipe_.checkpoint.every == 0;
+    if (due || state_.step == recipe_.train.steps) save();
+    if (state_.bad_steps > recipe_.train.max_bad_steps) {
+      save();
+      throw UserError(
+          "step {}: {} steps in a row made no update ({} in the last one); the weights as they were are in "
+          "{}/checkpoints/step_{}; are the teacher's weights whole, and is [optimizer] lr small enough?",
+          state_.step, state_.bad_steps, missing, recipe_.out, state_.step);
+    }
+    clock_.book("save");
+    return metrics;
+  }
+
+  void save() {
+    if (state_.step > 0 && !files_.has_checkpoint(state_.step))
+      files_.checkpoint(state_, inputs_.student, stages_.learner());
+  }
+
+  void give_up(const UserError& error) {
+    if (state_.step == 0 && !files_.resumed()) {
+      files_.discard();  // nothing was done that could be lost
+      return;
+    }
+    try {
+      files_.log(fmt::format("stopped after step {}: {}", state_.step, error.what()));
+      if (!learning_) save();  // else some updates of the step that failed may be in the weights
+    } catch (const UserError&) {
+      // The first error is the one to tell; what was saved before is whole.
+    }
+  }
+
+  const Recipe& recipe_;
+  Inputs& inputs_;
+  Stages stages_;
+  RunDirectory files_;
+  PromptOrder order_;
+  RunState state_;
+  StageClock clock_;
+  bool learning_ = false;
+};
+
 }  // namespace
 
-void train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch) {
+void train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch, Start start) {
   check_recipe(recipe);
-  Stages stages(recipe, inputs);
-  RunDirectory run(recipe);
-  PromptOrder order(std::ssize(inputs.prompts), recipe);
-  run.log(fmt::format("{} steps of {} responses, arm {}, seed {}, {} threads on {}", recipe.train.steps,
-                      recipe.responses(), recipe.objective.arm, recipe.seed, at::get_num_threads(),
-                      cpu_model()));
-  std::int64_t done = 0;
-  const auto save_last = [&] {
-    if (done > 0 && !std::filesystem::exists(run.checkpoint_path(done)))
-      run.checkpoint(done, inputs.student, stages.optimizer());
-  };
-  try {
-    while (done < recipe.train.steps) {
-      StageClock clock;
-      const std::vector<Prompt> prompts = prompts_of_step(inputs.prompts, order, done);
-      Rollout rollout = stages.write(prompts, done);
-      clock.book("rollout");
-      const Scores scores = stages.score(rollout);
-      clock.book("score");
-      const Routes routes = stages.route(rollout, scores);
-      clock.book("route");
-      const Experience experience = stages.experience(rollout, scores, routes);
-      if (done == 0) check_first_routes(recipe, experience);
-      const UpdateResult update = stages.learn(experience);
-      clock.book("learn");
-      if (update.skipped > 0)
-        throw UserError("step {}: the gradient is not finite; try a smaller [optimizer] lr", done + 1);
-      ++done;
-
-      const bool due = recipe.checkpoint.every > 0 && done % recipe.checkpoint.every == 0;
-      if (due || done == recipe.train.steps) run.checkpoint(done, inputs.student, stages.optimizer());
-      if (recipe.train.rollouts) keep_rollout(run, done, rollout, prompts, inputs.tokenizer);
-      clock.book("save");
-      Json metrics = step_metrics(done, experience, update);
-      metrics["time"] = clock.seconds();
-      metrics["memory"] = {{"peak_bytes", peak_resident_bytes()}};
-      run.metrics(metrics);
-      if (watch) watch(done, metrics);
-      check_interrupt();
-    }
-  } catch (const Interrupted&) {
-    save_last();
-    run.log(fmt::format("interrupted after step {}", done));
-    throw;
-  } catch (const UserError& error) {
-    if (done == 0) {
-      run.discard();  // nothing was done that could be lost
-    } else {
-      run.log(fmt::format("stopped after step {}: {}", done, error.what()));
-      // With several updates a step, some of the one that failed may be in the weights.
-      if (recipe.train.minibatches * recipe.train.epochs == 1) save_last();
-    }
-    throw;
-  }
-  run.log(fmt::format("{} steps done", done));
+  Run(recipe, inputs, start).go(watch);
 }
 
 }  // namespace routeopd::train

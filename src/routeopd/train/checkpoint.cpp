@@ -1,0 +1,134 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/train/checkpoint.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <system_error>
+#include <vector>
+
+#include "routeopd/base/atomic_directory.h"
+#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/error.h"
+#include "routeopd/base/sha256.h"
+#include "routeopd/formats/json_file.h"
+
+namespace routeopd::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kManifest = "state/manifest.json";
+constexpr const char* kState = "state/state.json";
+constexpr std::int64_t kLongestJson = 1 << 20;
+constexpr const char* kMoments = "state/optimizer.safetensors";
+
+// Every file under `directory` but the manifest, by its name there, in order.
+std::vector<std::string> files_under(const fs::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    const std::string name = entry.path().lexically_relative(directory).generic_string();
+    if (entry.is_regular_file() && name != kManifest) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// A file a thread.
+std::vector<std::string> hashes_of(const fs::path& directory, const std::vector<std::string>& names) {
+  std::vector<std::string> hashes(names.size());
+  at::parallel_for(0, std::ssize(names), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+      hashes[i] = sha256_of_file(directory / names[i]);
+  });
+  return hashes;
+}
+
+Json manifest_of(const fs::path& directory) {
+  const std::vector<std::string> names = files_under(directory);
+  const std::vector<std::string> hashes = hashes_of(directory, names);
+  Json files = Json::object();
+  for (std::size_t i = 0; i < names.size(); ++i)
+    files[names[i]] = {{"bytes", fs::file_size(directory / names[i])}, {"sha256", hashes[i]}};
+  return {{"files", files}};
+}
+
+void check_finite(const model::Model& student, std::int64_t step) {
+  for (const model::Parameter& parameter : model::parameters(student)) {
+    if (!parameter.tensor.isfinite().all().item<bool>())
+      throw UserError("{} is not finite after step {}; nothing was saved of it, try a smaller [optimizer] lr",
+                      parameter.name, step);
+  }
+}
+
+std::int64_t counter(const Json& state, const char* name, const fs::path& path) {
+  if (!state.contains(name) || !state[name].is_number_integer() || state[name].get<std::int64_t>() < 0)
+    throw UserError("{}: expected a counter {}", (path / kState).string(), name);
+  return state[name].get<std::int64_t>();
+}
+
+}  // namespace
+
+void write_checkpoint(const fs::path& path, const fs::path& like, const RunState& state,
+                      const model::Model& student, const Learner& learner,
+                      const std::string& prompts_sha256) {
+  check_finite(student, state.step);
+  AtomicDirectory target(path);
+  model::write_model_files(student, target.path(), like);
+  std::error_code failed;
+  fs::create_directory(target.path() / "state", failed);
+  if (failed)
+    throw UserError("{}: cannot be made ({})", (target.path() / "state").string(), failed.message());
+  model::save_tensors(target.path() / kMoments, learner.optimizer().state());
+  const Json counters = {{"step", state.step},
+                         {"bad_steps", state.bad_steps},
+                         {"updates", learner.optimizer().updates()},
+                         {"scheduled", learner.scheduled()},
+                         {"prompts_sha256", prompts_sha256}};
+  write_file(target.path() / kState, counters.dump(2) + "\n");
+  write_file(target.path() / kManifest, manifest_of(target.path()).dump(2) + "\n");
+  target.commit();
+}
+
+void verify_checkpoint(const fs::path& path) {
+  const Json manifest = formats::read_json_object(path / kManifest, kLongestJson);
+  if (!manifest.contains("files") || !manifest["files"].is_object())
+    throw UserError("{}: expected {{\"files\": ...}}", (path / kManifest).string());
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : manifest["files"].items()) {
+    const fs::path relative(name);
+    if (relative.is_absolute() || std::find(relative.begin(), relative.end(), "..") != relative.end())
+      throw UserError("{}: {} lies outside the checkpoint", (path / kManifest).string(), name);
+    if (!entry.is_object() || !entry.contains("bytes") || !entry.contains("sha256"))
+      throw UserError("{}: expected bytes and sha256 of {}", (path / kManifest).string(), name);
+    std::error_code failed;
+    const std::uintmax_t bytes = fs::file_size(path / relative, failed);
+    if (failed) throw UserError("{}: is missing", (path / relative).string());
+    if (entry["bytes"] != bytes)
+      throw UserError("{}: has {} bytes; the manifest says {}", (path / relative).string(), bytes,
+                      entry["bytes"].dump());
+    names.push_back(name);
+  }
+  const std::vector<std::string> hashes = hashes_of(path, names);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (manifest["files"][names[i]]["sha256"] != hashes[i])
+      throw UserError("{}: its SHA-256 is not the manifest's", (path / names[i]).string());
+  }
+}
+
+RunState restore_checkpoint(const fs::path& path, model::Model& student, Learner& learner,
+                            const std::string& prompts_sha256) {
+  const Json state = formats::read_json_object(path / kState, kLongestJson);
+  if (state.value("prompts_sha256", std::string()) != prompts_sha256)
+    throw UserError(
+        "{}: was made with other prompts than [data] prompts has now; a run goes on with the data it began "
+        "with",
+        path.string());
+  model::copy_weights(model::load_model(path), student);
+  model::read_tensors(path / kMoments, learner.optimizer().state());
+  learner.resume(counter(state, "scheduled", path), counter(state, "updates", path));
+  return {.step = counter(state, "step", path), .bad_steps = counter(state, "bad_steps", path)};
+}
+
+}  // namespace routeopd::train

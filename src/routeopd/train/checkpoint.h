@@ -1,0 +1,41 @@
+// Checkpoints: Hugging Face directories with state/ beside the weights, from which a run goes on as if it had never
+// stopped. Random numbers are addressed and prompts follow from the step, so what a run carries along is little: weights,
+// moments, and three counters.
+//
+//   step_N/model.safetensors, config.json, tokenizer files   the student, for any tool
+//   step_N/state/optimizer.safetensors                       AdamW's moments
+//   step_N/state/state.json                                  counters, and what the run was
+//   step_N/state/manifest.json                               bytes and SHA-256 of every other file
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "routeopd/model/model.h"
+#include "routeopd/train/learner.h"
+
+namespace routeopd::train {
+
+// Where a run stands.
+struct RunState {
+  std::int64_t step = 0;       // done
+  std::int64_t bad_steps = 0;  // the last ones in a row that made no update
+};
+
+// Writes `path`, flushed, whole or not at all; configuration and tokenizer are those of `like`. `prompts_sha256` names the
+// data. Throws UserError when the disk does not take it, or a weight is not finite.
+void write_checkpoint(const std::filesystem::path& path, const std::filesystem::path& like,
+                      const RunState& state, const model::Model& student, const Learner& learner,
+                      const std::string& prompts_sha256);
+
+// Throws UserError with the file that is missing, or is not what the manifest says.
+void verify_checkpoint(const std::filesystem::path& path);
+
+// Puts weights, moments and counters in place. Throws UserError when the checkpoint is of another model or other data.
+RunState restore_checkpoint(const std::filesystem::path& path, model::Model& student, Learner& learner,
+                            const std::string& prompts_sha256);
+
+}  // namespace routeopd::train

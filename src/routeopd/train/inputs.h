@@ -1,0 +1,44 @@
+// What a run reads, and whether it fits together: everything that can be refused before the run directory is made.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "routeopd/formats/model_config.h"
+#include "routeopd/model/model.h"
+#include "routeopd/text/tokenizer.h"
+#include "routeopd/train/recipe.h"
+#include "routeopd/types/prompt.h"
+
+namespace routeopd::train {
+
+struct Inputs {
+  model::Model student;
+  std::optional<model::Model> teacher;  // none for the sft arm
+  std::int32_t real_ids = 0;
+  std::vector<Prompt> prompts;
+  std::int64_t too_long = 0;                   // prompts that were left out of these
+  const text::Tokenizer* tokenizer = nullptr;  // for rollouts.jsonl
+};
+
+// Loads what the recipe names. Throws UserError when something is missing, or the tokenizers differ.
+Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer);
+
+// The recipe's prompts. Those that with the longest response pass a model's positions are left out and counted; where none
+// is left, all stay, and check_inputs() says why they cannot.
+std::vector<Prompt> read_prompts(const Recipe& recipe, const text::Tokenizer& tokenizer,
+                                 const formats::ModelConfig& student, const formats::ModelConfig* teacher,
+                                 std::int64_t& too_long);
+
+// Two models speak of the same ids only when their tokenizers agree. A teacher directory without one is taken at its word.
+void check_same_tokens(const std::string& student_path, const std::string& teacher_path);
+
+// Throws UserError when the recipe cannot run on these: too few prompts, ids or lengths out of range, a teacher equal to
+// the student.
+void check_inputs(const Recipe& recipe, const Inputs& inputs);
+
+}  // namespace routeopd::train

@@ -1,0 +1,166 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/train/recipe_fields.h"
+
+#include <utility>
+
+namespace routeopd::train {
+namespace {
+
+const Range kPositive{.low = 0, .low_open = true};
+const Range kFraction{.low = 0, .high = 1};
+
+Range whole_from(double low, double high = 1e9) {
+  return {.low = low, .high = high};
+}
+
+Fields<StudentSection> student_fields() {
+  using S = StudentSection;
+  return {text_field("path", &S::path, "Hugging Face directory of the student"),
+          choice_field(
+              "dtype", &S::dtype,
+              "of the learner's forward, over float32 weights; auto is bfloat16 where the processor has it",
+              Choices<Dtype>{
+                  {"auto", Dtype::kAuto}, {"float32", Dtype::kFloat32}, {"bfloat16", Dtype::kBfloat16}})};
+}
+
+Fields<TeacherSection> teacher_fields() {
+  return {text_field("path", &TeacherSection::path,
+                     "Hugging Face directory of the teacher; the sft arm has none")};
+}
+
+Fields<DataSection> data_fields() {
+  using S = DataSection;
+  return {text_field("prompts", &S::prompts, "prompts, JSONL; the sft arm needs a response in each"),
+          text_field("template", &S::prompt_template,
+                     "how a problem is asked: chat | raw | a text with {problem}"),
+          switch_field("shuffle", &S::shuffle, "order of the prompts by the seed; false: the file's order")};
+}
+
+Fields<RolloutSection> rollout_fields() {
+  using S = RolloutSection;
+  return {
+      number_field("prompts_per_step", &S::prompts_per_step, "prompts a step", whole_from(1, 1 << 24)),
+      number_field("n", &S::n, "responses a prompt", whole_from(1, 256)),
+      number_field("temperature", &S::temperature, "of sampling", kPositive),
+      number_field("top_p", &S::top_p, "share of the most likely ids that is sampled from",
+                   Range{.low = 0, .high = 1, .low_open = true}),
+      number_field("max_new_tokens", &S::max_new_tokens, "longest response", whole_from(1)),
+      number_field("kv_memory", &S::kv_memory,
+                   "gigabytes for keys and values while responses are written; 0: a quarter of what is free",
+                   Range{.low = 0, .high = 1e6}),
+      choice_field("old_scores", &S::old_scores,
+                   "the behaviour student's values, kept while decoding or computed again",
+                   Choices<OldScores>{{"capture", OldScores::kCapture}, {"rescore", OldScores::kRescore}})};
+}
+
+Fields<OptimizerSection> optimizer_fields() {
+  using S = OptimizerSection;
+  return {number_field("lr", &S::lr, "peak learning rate", kPositive),
+          {"betas", "decay of the two moments",
+           [](S& section, const Json& value) {
+             if (!value.is_array() || value.size() != 2)
+               throw UserError("expected two numbers, got {}", shown(value));
+             const Range beta{.low = 0, .high = 0.9999999};
+             section.beta1 = number_in(value[0], beta);
+             section.beta2 = number_in(value[1], beta);
+           },
+           [](const S& section) { return Json::array({section.beta1, section.beta2}); }},
+          number_field("eps", &S::eps, "added to the root of the second moment", kPositive),
+          number_field("weight_decay", &S::weight_decay, "decoupled, on all parameters", Range{.low = 0}),
+          number_field("clip", &S::clip, "largest global norm of the gradient; 0: off", Range{.low = 0}),
+          choice_field("schedule", &S::schedule, "of the learning rate after the warm-up",
+                       Choices<ScheduleKind>{{"cosine", ScheduleKind::kCosine},
+                                             {"constant", ScheduleKind::kConstant}}),
+          number_field("warmup", &S::warmup, "share of the updates that warm up", kFraction)};
+}
+
+Fields<TrainSection> train_fields() {
+  using S = TrainSection;
+  return {number_field("steps", &S::steps, "rollout batches", whole_from(1)),
+          number_field("minibatches", &S::minibatches, "optimizer batches a rollout batch is cut into",
+                       whole_from(1, 65536)),
+          number_field("epochs", &S::epochs, "passes over a rollout batch", whole_from(1, 1024)),
+          number_field("micro_tokens", &S::micro_tokens, "tokens of a forward and backward", whole_from(1)),
+          switch_field("recompute", &S::recompute,
+                       "compute a block's activations again for its gradient: less memory, one more forward"),
+          switch_field("rollouts", &S::rollouts, "keep every response in rollouts.jsonl"),
+          number_field("max_bad_steps", &S::max_bad_steps,
+                       "steps in a row without an update, because nothing finite was there to learn from, "
+                       "before the run stops",
+                       whole_from(0))};
+}
+
+Fields<CheckpointSection> checkpoint_fields() {
+  using S = CheckpointSection;
+  return {number_field("every", &S::every, "steps between checkpoints; 0: at the end alone", whole_from(0)),
+          number_field("keep", &S::keep, "checkpoints that stay; 0: all", whole_from(0, 1e6))};
+}
+
+Fields<EvalSection> eval_fields() {
+  using S = EvalSection;
+  return {number_field("every", &S::every, "steps between evaluations; 0: none", whole_from(0)),
+          {"suites", "problems with answers: { name = \"file.jsonl\" }",
+           [](S& section, const Json& value) {
+             section.suites.clear();
+             if (!value.is_object()) throw UserError("expected {{ name = \"file\" }}, got {}", shown(value));
+             for (const auto& [name, file] : value.items()) {
+               if (!file.is_string()) throw UserError("expected a file for {}, got {}", name, shown(file));
+               section.suites[name] = file.get<std::string>();
+             }
+           },
+           [](const S& section) { return Json(section.suites); }},
+          number_field("n", &S::n, "samples a problem", whole_from(1, 256)),
+          number_field("temperature", &S::temperature, "of sampling; 0 is greedy", Range{.low = 0}),
+          number_field("top_p", &S::top_p, "share of the most likely ids that is sampled from",
+                       Range{.low = 0, .high = 1, .low_open = true}),
+          number_field("max_new_tokens", &S::max_new_tokens, "longest response", whole_from(1))};
+}
+
+Fields<ProbeSection> probe_fields() {
+  using S = ProbeSection;
+  return {number_field("every", &S::every,
+                       "steps between measurements of the mismatch mass on fixed states of the starting "
+                       "student; 0: none",
+                       whole_from(0)),
+          number_field("states", &S::states, "how many fixed states", whole_from(1, 1 << 20))};
+}
+
+template <class Part>
+RecipeSection section(std::string name, Part Recipe::* part, const Fields<Part>& fields) {
+  RecipeSection lifted{std::move(name), {}};
+  for (const Field<Part>& field : fields) {
+    lifted.fields.push_back(
+        {field.name, field.help,
+         [part, set = field.set](Recipe& recipe, const Json& value) { set(recipe.*part, value); },
+         [part, get = field.get](const Recipe& recipe) { return get(recipe.*part); }});
+  }
+  return lifted;
+}
+
+RecipeSection top_section() {
+  return {
+      "",
+      {number_field("seed", &Recipe::seed, "of every random number of the run", whole_from(0, 0x1p53 - 1)),
+       text_field("out", &Recipe::out, "run directory; must not exist")}};
+}
+
+}  // namespace
+
+const std::vector<RecipeSection>& recipe_sections() {
+  static const std::vector<RecipeSection> all = {
+      top_section(),
+      section("student", &Recipe::student, student_fields()),
+      section("teacher", &Recipe::teacher, teacher_fields()),
+      section("data", &Recipe::data, data_fields()),
+      section("rollout", &Recipe::rollout, rollout_fields()),
+      section("objective", &Recipe::objective, routing::objective_fields()),
+      section("optimizer", &Recipe::optimizer, optimizer_fields()),
+      section("train", &Recipe::train, train_fields()),
+      section("checkpoint", &Recipe::checkpoint, checkpoint_fields()),
+      section("eval", &Recipe::eval, eval_fields()),
+      section("probe", &Recipe::probe, probe_fields())};
+  return all;
+}
+
+}  // namespace routeopd::train

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Runs that are interrupted, killed, or run out of disk, as a user meets them; the plan; prompts that do not fit.
+
+    resume_test.py PROGRAM SOURCE_DIRECTORY
+"""
+import json
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM, SOURCE = sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
+RECIPE = SOURCE / "recipes" / "lab.toml"
+SMALL = ["--set", "train.steps=8", "--set", "rollout.prompts_per_step=4", "--set", "rollout.n=2", "--set",
+         "checkpoint.every=3"]
+
+
+def run(*arguments, **more):
+    return subprocess.run([PROGRAM, *map(str, arguments)], text=True, capture_output=True, timeout=300, cwd=SOURCE, **more)
+
+
+def metrics_of(directory):
+    lines = [json.loads(line) for line in open(directory / "metrics.jsonl")]
+    return [{name: value for name, value in line.items() if name not in ("time", "memory")} for line in lines]
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.path = pathlib.Path(directory.name)
+
+    def train(self, name, *more, code=0, **process):
+        answer = run("train", RECIPE, "--out", self.path / name, *SMALL, *more, **process)
+        self.assertEqual(answer.returncode, code, answer.stderr)
+        return answer
+
+    def assert_same_runs(self, one, other):
+        self.assertEqual(metrics_of(self.path / one), metrics_of(self.path / other))
+        for name in ("model.safetensors", "state/optimizer.safetensors"):
+            a, b = (self.path / run / "checkpoints" / "step_8" / name for run in (one, other))
+            self.assertEqual(a.read_bytes(), b.read_bytes(), name)
+
+    def stop(self, name, sign, lines):
+        process = subprocess.Popen([PROGRAM, "train", RECIPE, "--out", self.path / name, *SMALL],
+                                   stderr=subprocess.DEVNULL, cwd=SOURCE)
+        metrics = self.path / name / "metrics.jsonl"
+        for _ in range(6000):
+            if metrics.exists() and metrics.read_bytes().count(b"\n") >= lines:
+                break
+            time.sleep(0.01)
+        process.send_signal(sign)
+        return process.wait(60)
+
+
+class Resume(Case):
+    def test_after_signals_and_a_kill_the_run_ends_in_the_same_bits(self):
+        self.train("whole", "--quiet")
+        for sign, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)):
+            name = sign.name
+            self.assertEqual(self.stop(name, sign, 4), code)
+            self.train(name, "--resume", "--quiet")
+            self.assert_same_runs("whole", name)
+        self.assertIn("from step 3", (self.path / "SIGKILL" / "log.txt").read_text())
+        answer = self.train("whole", "--resume")
+        self.assertIn("were done already", answer.stderr)
+
+    def test_a_full_disk_leaves_the_last_checkpoint_whole(self):
+        self.train("whole", "--quiet")
+        weights = (self.path / "whole" / "checkpoints" / "step_8" / "model.safetensors").stat().st_size
+
+        def small_files():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (weights // 2, weights // 2))
+
+        run_directory = self.path / "full"
+        self.assertEqual(self.stop("full", signal.SIGINT, 4), 130)
+        answer = self.train("full", "--resume", code=1, preexec_fn=small_files)
+        self.assertIn("File too large", answer.stderr)
+        self.assertEqual(answer.stderr.strip().count("\n"), 0, answer.stderr)
+        names = sorted(p.name for p in (run_directory / "checkpoints").iterdir())
+        self.assertTrue(names and all(".partial" not in name for name in names), names)
+        self.train("full", "--resume", "--quiet")
+        self.assert_same_runs("whole", "full")
+
+    def test_a_run_under_way_and_another_recipe_are_refused(self):
+        process = subprocess.Popen([PROGRAM, "train", RECIPE, "--out", self.path / "busy", *SMALL, "--set",
+                                    "train.steps=100000"], stderr=subprocess.DEVNULL, cwd=SOURCE)
+        try:
+            while not (self.path / "busy" / "metrics.jsonl").exists():
+                time.sleep(0.01)
+            answer = self.train("busy", "--resume", code=1)
+            self.assertIn("another process works there", answer.stderr)
+            self.assertIn("exists already", self.train("busy", code=1).stderr)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+        answer = self.train("busy", "--resume", "--set", "optimizer.lr=1", code=1)
+        self.assertIn("optimizer.lr differs from the recipe that the run began with", answer.stderr)
+
+
+class Plan(Case):
+    def test_dry_run_tells_what_is_needed_and_makes_nothing(self):
+        text = self.train("run", "--dry-run").stdout
+        for part in ("AdamW", "keys and values", "activations", "the teacher reads", "together"):
+            self.assertIn(part, text)
+        plan = json.loads(self.train("run", "--dry-run", "--json").stdout)
+        self.assertTrue(plan["fits"])
+        self.assertEqual(plan["teacher_calls"], 8)
+        self.assertEqual(plan["memory"]["AdamW"], 8 * plan["student_parameters"])
+        self.assertEqual(plan["total_bytes"], sum(plan["memory"].values()))
+        self.assertFalse((self.path / "run").exists())
+        huge = json.loads(self.train("run", "--dry-run", "--json", "--set", "rollout.prompts_per_step=5000", "--set",
+                                     "rollout.n=256").stdout)
+        self.assertGreater(huge["total_bytes"], 50 * plan["total_bytes"])
+        missing = run("train", RECIPE, "--out", self.path / "run", "--dry-run", "--set", "student.path=nowhere")
+        self.assertEqual(missing.returncode, 1)
+        self.assertEqual(missing.stderr.count("\n"), 1)
+
+    def test_show_recipe_is_a_recipe(self):
+        shown = self.train("run", "--show-recipe").stdout
+        (self.path / "again.toml").write_text(shown)
+        again = run("train", self.path / "again.toml", "--show-recipe")
+        self.assertEqual(again.stdout, shown)
+
+
+class Prompts(Case):
+    def test_long_ones_are_left_out_and_counted(self):
+        lines = open(SOURCE / "lab" / "train.jsonl").readlines()[:6]
+        long = json.dumps({"id": "long", "problem": "Mia has 3 eggs. " * 100})
+        (self.path / "prompts.jsonl").write_text("".join(lines[:2]) + long + "\n" + "".join(lines[2:]))
+        answer = self.train("run", "--set", f"data.prompts={self.path / 'prompts.jsonl'}", "--set", "train.rollouts=true")
+        self.assertIn("1 prompts are too long", answer.stderr)
+        self.assertIn("1 prompts left out", (self.path / "run" / "log.txt").read_text())
+        ids = {json.loads(line)["id"] for line in open(self.path / "run" / "rollouts.jsonl")}
+        self.assertEqual(len(ids), 6)
+        self.assertNotIn("long", ids)
+        (self.path / "prompts.jsonl").write_text((long + "\n") * 6)
+        answer = self.train("other", "--set", f"data.prompts={self.path / 'prompts.jsonl'}", code=1)
+        self.assertIn("positions of the student", answer.stderr)
+        self.assertFalse((self.path / "other").exists())
+
+    def test_a_broken_line_is_numbered(self):
+        lines = open(SOURCE / "lab" / "train.jsonl").readlines()[:6]
+        lines[3] = lines[3][:20] + "\n"
+        (self.path / "prompts.jsonl").write_text("".join(lines))
+        answer = self.train("run", "--set", f"data.prompts={self.path / 'prompts.jsonl'}", code=1)
+        self.assertIn("4", answer.stderr)
+        self.assertEqual(answer.stderr.count("\n"), 1)
+        self.assertFalse((self.path / "run").exists())
+
+
+class Telemetry(Case):
+    def test_events_hold_the_metrics(self):
+        self.train("run", "--quiet")
+        (events,) = (self.path / "run").glob("events.out.tfevents.*")
+        data = events.read_bytes()
+        # Every number of a step is a scalar under its name; steps are told apart by tensorboard (tests/peers).
+        names = [name for name, value in metrics_of(self.path / "run")[0].items() if isinstance(value, (int, float))]
+        self.assertGreater(len(names), 15)
+        for name in names:
+            self.assertEqual(data.count(name.encode()) >= 8, name != "step", name)
+        for name in ("time/rollout", "memory/peak_bytes", "validity/valid"):
+            self.assertEqual(data.count(name.encode()), 8)
+
+
+if __name__ == "__main__":
+    unittest.main()
