@@ -167,6 +167,40 @@ TEST(Minibatches, CoverEveryResponseOnce) {
   }
 }
 
+// A forward in bfloat16 (8 bits of precision) over float32 weights: near the float32 gradient, summed in float32 however
+// the batch is cut, and the weights that AdamW keeps are not rounded.
+class InBfloat16 : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(InBfloat16, GradientsAreNearAndWeightsStayFloat32) {
+  Step exact(GetParam());
+  std::vector<at::Tensor> truth;
+  for (const at::Tensor& gradient : exact.learner->gradients()) truth.push_back(gradient.clone());
+  exact.learner->clear_gradients();
+  for (const std::int64_t tokens : {16384, 12}) {
+    exact.recipe.student.dtype = Dtype::kBfloat16;
+    exact.recipe.train.micro_tokens = tokens;
+    Learner learner(exact.student, exact.teacher.head_VH, 90, exact.recipe);
+    const BatchResult result = learner.accumulate(exact.experience(), 0, exact.rollout.responses_B.size());
+    EXPECT_NEAR(result.loss, exact.result.loss, 0.02 * std::abs(exact.result.loss));
+    const std::vector<at::Tensor> rounded = learner.gradients();
+    for (std::size_t i = 0; i < truth.size(); ++i) {
+      EXPECT_EQ(rounded[i].scalar_type(), at::kFloat);
+      EXPECT_LT(relative_error(rounded[i], truth[i]), 0.06) << i;
+    }
+  }
+  // A learning rate under bfloat16's resolution moves the weights all the same, update by update.
+  const at::Tensor before = exact.student.layers[0].q_proj_QH.detach().clone();
+  exact.recipe.optimizer.lr = 1e-6;
+  Learner learner(exact.student, exact.teacher.head_VH, 90, exact.recipe);
+  for (int i = 0; i < 3; ++i) learner.update(exact.experience());
+  const at::Tensor moved = (exact.student.layers[0].q_proj_QH.detach() - before).abs();
+  EXPECT_GT(moved.median().item<double>(), 1e-6);
+  EXPECT_LT(moved.max().item<double>(), 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Arms, InBfloat16, ::testing::Values("routeopd", "sampled_rkl", "union_rkl", "full_rkl"),
+                         [](const auto& arm) { return std::string(arm.param); });
+
 // A state that is not valid counts neither above nor below the line. At the first update the sampled loss is -mean A.
 TEST(Validity, InvalidStatesLeaveTheMean) {
   Step step("sampled_rkl");
