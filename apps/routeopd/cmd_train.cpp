@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -11,8 +12,11 @@
 
 #include "command.h"
 #include "progress.h"
+#include "routeopd/base/interrupt.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/eval/evaluate.h"
+#include "routeopd/formats/json_file.h"
+#include "routeopd/formats/json_lines.h"
 #include "routeopd/probe/mismatch.h"
 #include "routeopd/text/tokenizer.h"
 #include "routeopd/train/plan.h"
@@ -32,11 +36,16 @@ struct TrainArguments {
 };
 
 std::string step_note(const Json& metrics) {
-  const auto number = [&](const char* name) { return metrics.value(name, 0.0); };
+  if (metrics.empty()) return "";
+  const auto number = [&](const char* name) {
+    const Json value = metrics.value(name, Json());
+    return value.is_number() ? value.get<double>() : std::nan("");
+  };
   std::string note = fmt::format("loss {:.5f}", number("loss"));
-  if (metrics.contains("mass"))
+  if (!std::isnan(number("mass")))
     note += fmt::format(", mass {:.4f}, routed {:.0f} %", number("mass"), 100 * number("routed_share"));
-  return note + fmt::format(", {:.0f} tokens/s", number("tokens") / metrics["time"]["total"].get<double>());
+  const double seconds = metrics.value("time", Json::object()).value("total", 0.0);
+  return seconds > 0 ? note + fmt::format(", {:.0f} tokens/s", number("tokens") / seconds) : note;
 }
 
 bool due(std::int64_t every, std::int64_t step, const train::Recipe& recipe) {
@@ -58,10 +67,13 @@ class Evaluator {
       suites_.push_back(eval::read_suite(name, path, protocol_, recipe.student.path, tokenizer));
   }
 
+  // Nothing where it was done already: the step that a run goes on from.
   void after(std::int64_t step) {
     if (!due(recipe_.eval.every, step, recipe_)) return;
     const auto directory = std::filesystem::path(recipe_.out) / "eval" / fmt::format("step_{}", step);
-    std::filesystem::remove_all(directory);  // of a run that went on from an earlier step
+    if (std::filesystem::exists(directory / "summary.json")) return;
+    std::error_code ignored;
+    std::filesystem::remove_all(directory, ignored);  // not finished
     engine::LocalEngine engine(student_, tokenizer_.real_ids());
     const Json summary = eval::evaluate_into(directory, engine, suites_, protocol_, tokenizer_,
                                              {{"path", recipe_.out}, {"step", step}})
@@ -97,6 +109,7 @@ class Prober {
   void after(std::int64_t step) {
     if (!due(recipe_.probe.every, step, recipe_)) return;
     const auto path = std::filesystem::path(recipe_.out) / "probe.jsonl";
+    if (last_step(path) == step) return;
     std::ofstream file(path, std::ios::app);
     if (file.tellp() == 0) file << Json{{"step", 0}, {"mass", base_mass_}}.dump() << '\n';
     engine::LocalEngine student(inputs_.student, inputs_.real_ids);
@@ -109,6 +122,14 @@ class Prober {
   const std::string& note() const { return note_; }
 
  private:
+  static std::int64_t last_step(const std::filesystem::path& path) {
+    if (!std::filesystem::exists(path)) return -1;
+    std::int64_t step = -1;
+    formats::JsonLines lines(path.string());
+    while (const auto line = lines.next()) step = line->value("step", std::int64_t{-1});
+    return step;
+  }
+
   static constexpr std::size_t kPrompts = 64;
   const train::Recipe& recipe_;
   const train::Inputs& inputs_;
@@ -117,45 +138,72 @@ class Prober {
   std::string note_;
 };
 
+// A run that is named by its own recipe goes on where that lies, also after it was moved.
+train::Recipe read_recipe(const TrainArguments& arguments) {
+  train::Recipe recipe = train::resolved(train::read_recipe(arguments.recipe, arguments.settings));
+  const std::filesystem::path file = arguments.recipe;
+  if (!arguments.out.empty()) {
+    recipe.out = arguments.out;
+  } else if (arguments.resume && file.filename() == "recipe.toml" &&
+             std::filesystem::exists(file.parent_path() / "metrics.jsonl")) {
+    recipe.out = file.parent_path().string();
+  }
+  return recipe;
+}
+
 void show_plan(const train::Recipe& recipe, const text::Tokenizer& tokenizer, bool json) {
   const train::Plan plan = train::plan_run(recipe, tokenizer);
   std::cout << (json ? train::plan_json(plan).dump() + "\n" : train::plan_text(plan, recipe));
 }
 
 void run_train(const TrainArguments& arguments) {
-  train::Recipe recipe = train::resolved(train::read_recipe(arguments.recipe, arguments.settings));
-  if (!arguments.out.empty()) recipe.out = arguments.out;
+  train::Recipe recipe = read_recipe(arguments);
+  const bool only_looks = arguments.show_recipe || arguments.dry_run;
+  if (only_looks && recipe.out.empty()) recipe.out = "runs/unnamed";
   train::check_recipe(recipe);
   if (arguments.show_recipe) {
     std::cout << train::recipe_text(recipe);
     return;
   }
-  const text::Tokenizer tokenizer(recipe.student.path);
+  const auto tokenizer_of = [&] { return std::make_unique<text::Tokenizer>(recipe.student.path); };
+  const auto held = formats::naming("[student] path", tokenizer_of);
+  const text::Tokenizer& tokenizer = *held;
   if (arguments.dry_run) return show_plan(recipe, tokenizer, arguments.output.json);
   train::Inputs inputs = train::load_inputs(recipe, tokenizer);
   if (inputs.too_long > 0 && !arguments.output.quiet)
-    std::cerr << fmt::format("{} prompts are too long for the models and were left out; {} are left\n",
-                             inputs.too_long, inputs.prompts.size());
+    std::cerr << fmt::format("prompts too long for the models: {} left out, {} stay\n", inputs.too_long,
+                             inputs.prompts.size());
   train::check_inputs(recipe, inputs);
   Evaluator evaluator(recipe, tokenizer, inputs.student);
   Prober prober(recipe, inputs);
   Json last = Json::object();
+  std::int64_t made = 0;
   {
     Progress progress("train", recipe.train.steps, arguments.output.quiet);
     const auto watch = [&](std::int64_t step, const Json& metrics) {
       last = metrics;
       evaluator.after(step);
       prober.after(step);
-      progress.update(step, step_note(metrics) + prober.note() + evaluator.note());
+      progress.update(step, fmt::format("step {} of {}, {}{}{}", step, recipe.train.steps, step_note(metrics),
+                                        prober.note(), evaluator.note()));
     };
-    train::train(recipe, inputs, watch, arguments.resume ? train::Start::kResume : train::Start::kNew);
+    try {
+      made =
+          train::train(recipe, inputs, watch, arguments.resume ? train::Start::kResume : train::Start::kNew);
+    } catch (const Interrupted&) {
+      if (!last.empty() && !arguments.output.quiet)
+        std::cerr << fmt::format(
+            "step {} is saved in {}/checkpoints; the same command with --resume goes on\n",
+            last["step"].get<std::int64_t>(), recipe.out);
+      throw;
+    }
   }
-  if (last.empty() && !arguments.output.quiet)
+  if (made == 0 && !arguments.output.quiet)
     std::cerr << fmt::format("{}: all {} steps were done already\n", recipe.out, recipe.train.steps);
   const std::string checkpoint = fmt::format("{}/checkpoints/step_{}", recipe.out, recipe.train.steps);
   if (arguments.output.json) {
     std::cout << Json{{"run", recipe.out}, {"checkpoint", checkpoint}, {"last", last}}.dump() << '\n';
-  } else if (!arguments.output.quiet && !last.empty()) {
+  } else if (!arguments.output.quiet && made > 0) {
     std::cerr << fmt::format("{} steps, last {}; the student is in {}\n", recipe.train.steps, step_note(last),
                              checkpoint);
   }

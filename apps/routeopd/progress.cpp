@@ -3,6 +3,7 @@
 #include "progress.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -17,6 +18,14 @@ std::string clock_text(double seconds) {
   const auto whole = static_cast<std::int64_t>(seconds);
   if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+// As much of a line as fits a row of the terminal: what wraps could not be overwritten.
+std::string one_row(const std::string& line) {
+  winsize size = {};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 8 || line.size() < size.ws_col)
+    return line;
+  return line.substr(0, size.ws_col - 4U) + "...";
 }
 
 }  // namespace
@@ -44,7 +53,7 @@ void Progress::update(std::int64_t done, const std::string& note) {
     line += fmt::format(" {:3.0f} %, {} left", 100 * share, clock_text(elapsed * (1 - share) / share));
   }
   line += fmt::format(", {}", note);
-  std::fputs((terminal_ ? "\r\033[K" + line : line + "\n").c_str(), stderr);
+  std::fputs((terminal_ ? "\r\033[K" + one_row(line) : line + "\n").c_str(), stderr);
   std::fflush(stderr);
   shown_ = true;
 }

@@ -24,7 +24,7 @@ def run(*arguments, **more):
 
 
 def metrics_of(directory):
-    lines = [json.loads(line) for line in open(directory / "metrics.jsonl")]
+    lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
     return [{name: value for name, value in line.items() if name not in ("time", "memory")} for line in lines]
 
 
@@ -86,6 +86,48 @@ class Resume(Case):
         self.train("full", "--resume", "--quiet")
         self.assert_same_runs("whole", "full")
 
+    def test_a_checkpoint_is_never_of_another_step(self):
+        """Lines of a step that cannot be written, where a checkpoint could: it would be ahead of them."""
+        more = ("--set", "train.rollouts=true", "--quiet")
+        self.train("whole", *more)
+        weights = (self.path / "whole" / "checkpoints" / "step_8" / "state" / "optimizer.safetensors").stat().st_size
+        for name in ("rollouts.jsonl", "metrics.jsonl"):
+            self.train(name, *more, "--set", "checkpoint.keep=0")
+            directory = self.path / name
+            subprocess.run(["rm", "-r", directory / "checkpoints" / "step_8"], check=True)
+            lines = [line for line in (directory / name).read_text().splitlines() if json.loads(line)["step"] <= 6]
+            padding = json.dumps({"step": 1, "pad": "x" * 1000}) + "\n"
+            (directory / name).write_text(padding * (2 * weights // len(padding)) + "\n".join(lines) + "\n")
+            limit = (directory / name).stat().st_size + 100
+
+            def no_more():
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+            self.train(name, *more, "--set", "checkpoint.keep=0", "--resume", code=1, preexec_fn=no_more)
+            steps = sorted(int(p.name[5:]) for p in (directory / "checkpoints").iterdir())
+            self.assertEqual(steps, [3, 6], name)
+
+    def test_what_was_watched_is_made_up_for(self):
+        more = ("--set", "eval.every=4", "--set", "eval.n=1", "--set", "probe.every=2", "--set", "probe.states=32", "--quiet")
+        self.train("run", *more)
+        probe, eval_directory = self.path / "run" / "probe.jsonl", self.path / "run" / "eval" / "step_8"
+        whole, summary = probe.read_text(), (eval_directory / "summary.json").read_text()
+        self.assertEqual([json.loads(line)["step"] for line in whole.splitlines()], [0, 2, 4, 6, 8])
+        probe.write_text("".join(whole.splitlines(keepends=True)[:-1]))
+        (eval_directory / "summary.json").unlink()
+        self.train("run", *more, "--resume")
+        self.assertEqual(probe.read_text(), whole)
+        self.assertEqual((eval_directory / "summary.json").read_text(), summary)
+
+    def test_a_moved_run_goes_on_where_it_lies(self):
+        self.train("whole", "--quiet")
+        self.assertEqual(self.stop("here", signal.SIGINT, 4), 130)
+        (self.path / "here").rename(self.path / "there")
+        answer = run("train", self.path / "there" / "recipe.toml", "--resume", "--quiet")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertFalse((self.path / "here").exists())
+        self.assert_same_runs("whole", "there")
+
     def test_a_run_under_way_and_another_recipe_are_refused(self):
         process = subprocess.Popen([PROGRAM, "train", RECIPE, "--out", self.path / "busy", *SMALL, "--set",
                                     "train.steps=100000"], stderr=subprocess.DEVNULL, cwd=SOURCE)
@@ -113,9 +155,12 @@ class Plan(Case):
         self.assertEqual(plan["memory"]["AdamW"], 8 * plan["student_parameters"])
         self.assertEqual(plan["total_bytes"], sum(plan["memory"].values()))
         self.assertFalse((self.path / "run").exists())
-        huge = json.loads(self.train("run", "--dry-run", "--json", "--set", "rollout.prompts_per_step=5000", "--set",
+        huge = json.loads(self.train("run", "--dry-run", "--json", "--set", "rollout.prompts_per_step=4000", "--set",
                                      "rollout.n=256").stdout)
         self.assertGreater(huge["total_bytes"], 50 * plan["total_bytes"])
+        for setting in ("rollout.max_new_tokens=100000", "rollout.prompts_per_step=16777216"):
+            refused = run("train", RECIPE, "--dry-run", "--set", setting)
+            self.assertEqual(refused.returncode, 1, setting)
         missing = run("train", RECIPE, "--out", self.path / "run", "--dry-run", "--set", "student.path=nowhere")
         self.assertEqual(missing.returncode, 1)
         self.assertEqual(missing.stderr.count("\n"), 1)
@@ -129,22 +174,22 @@ class Plan(Case):
 
 class Prompts(Case):
     def test_long_ones_are_left_out_and_counted(self):
-        lines = open(SOURCE / "lab" / "train.jsonl").readlines()[:6]
+        lines = (SOURCE / "lab" / "train.jsonl").read_text().splitlines(keepends=True)[:6]
         long = json.dumps({"id": "long", "problem": "Mia has 3 eggs. " * 100})
         (self.path / "prompts.jsonl").write_text("".join(lines[:2]) + long + "\n" + "".join(lines[2:]))
         answer = self.train("run", "--set", f"data.prompts={self.path / 'prompts.jsonl'}", "--set", "train.rollouts=true")
-        self.assertIn("1 prompts are too long", answer.stderr)
+        self.assertIn("1 left out, 6 stay", answer.stderr)
         self.assertIn("1 prompts left out", (self.path / "run" / "log.txt").read_text())
-        ids = {json.loads(line)["id"] for line in open(self.path / "run" / "rollouts.jsonl")}
+        ids = {json.loads(line)["id"] for line in (self.path / "run" / "rollouts.jsonl").read_text().splitlines()}
         self.assertEqual(len(ids), 6)
         self.assertNotIn("long", ids)
-        (self.path / "prompts.jsonl").write_text((long + "\n") * 6)
+        (self.path / "prompts.jsonl").write_text("".join(long.replace('"long"', f'"{i}"') + "\n" for i in range(6)))
         answer = self.train("other", "--set", f"data.prompts={self.path / 'prompts.jsonl'}", code=1)
         self.assertIn("positions of the student", answer.stderr)
         self.assertFalse((self.path / "other").exists())
 
     def test_a_broken_line_is_numbered(self):
-        lines = open(SOURCE / "lab" / "train.jsonl").readlines()[:6]
+        lines = (SOURCE / "lab" / "train.jsonl").read_text().splitlines(keepends=True)[:6]
         lines[3] = lines[3][:20] + "\n"
         (self.path / "prompts.jsonl").write_text("".join(lines))
         answer = self.train("run", "--set", f"data.prompts={self.path / 'prompts.jsonl'}", code=1)

@@ -78,9 +78,10 @@ TEST_P(EveryCheckpoint, ASharedStemChangesNothing) {
     for (int j = 0; j < length; ++j) some.push_back((5 * j * j + 11 * salt + j) % 60);
     return some;
   };
-  const std::vector<SequenceTree> trees = {{.stem = ids(70, 1), .branches = {ids(20, 2), {}, ids(3, 3), ids(51, 4)}},
-                                           {.stem = ids(1, 5), .branches = {ids(9, 6)}},
-                                           {.stem = ids(30, 7), .branches = {}}};
+  const std::vector<SequenceTree> trees = {
+      {.stem = ids(70, 1), .branches = {ids(20, 2), {}, ids(3, 3), ids(51, 4)}},
+      {.stem = ids(1, 5), .branches = {ids(9, 6)}},
+      {.stem = ids(30, 7), .branches = {}}};
   const PackedBatch batch = pack_trees(trees);
   EXPECT_EQ(batch.tokens(), 70 + 20 + 3 + 51 + 1 + 9 + 30);
   const at::Tensor together = packed_hidden(model_, batch);
@@ -91,9 +92,9 @@ TEST_P(EveryCheckpoint, ASharedStemChangesNothing) {
       std::vector<std::int32_t> whole = tree.stem;
       whole.insert(whole.end(), branch.begin(), branch.end());
       const at::Tensor alone = logprobs_of(model_, packed_hidden(model_, pack({&whole, 1})));
-      const at::Tensor mine = logprobs_of(
-          model_, at::cat({together.slice(0, start, start + std::ssize(tree.stem)),
-                           together.slice(0, next, next + std::ssize(branch))}));
+      const at::Tensor mine =
+          logprobs_of(model_, at::cat({together.slice(0, start, start + std::ssize(tree.stem)),
+                                       together.slice(0, next, next + std::ssize(branch))}));
       EXPECT_LT(largest_difference(mine, alone), kTolerance);
       next += std::ssize(branch);
     };

@@ -192,6 +192,79 @@ TEST(ResumeRun, ARunThatIsUnderWayIsLeftAlone) {
   EXPECT_EQ(metrics_of(recipe.out).size(), 2U);
 }
 
+TEST(ResumeRun, RefusesFewerStepsThanAreDone) {
+  const TemporaryDirectory directory;
+  Recipe recipe = long_recipe(directory.path() / "run", "routeopd");
+  recipe.train.steps = 3;
+  run(recipe);
+  const std::string before = bytes_in(fs::path(recipe.out) / "recipe.toml");
+  recipe.train.steps = 2;
+  EXPECT_THAT(error_of([&] { run_on(recipe); }), HasSubstr("3 steps are done, and [train] steps is 2"));
+  EXPECT_EQ(bytes_in(fs::path(recipe.out) / "recipe.toml"), before);
+}
+
+// A line in the middle that cannot be read is nothing to cut at: whole lines stand behind it.
+TEST(ResumeRun, RefusesLinesThatCannotBeReadAndChangesNothing) {
+  const TemporaryDirectory directory;
+  const Recipe recipe = long_recipe(directory.path() / "run", "routeopd");
+  run_until(recipe, 3);
+  const fs::path lines = fs::path(recipe.out) / "metrics.jsonl";
+  const std::string whole = bytes_in(lines);
+  for (const std::string& bad : {"{" + whole,
+                                 R"({"step":-1})"
+                                 "\n" +
+                                     whole,
+                                 R"({"loss":1})"
+                                 "\n" +
+                                     whole}) {
+    std::ofstream(lines, std::ios::binary) << bad;
+    EXPECT_THAT(error_of([&] { run_on(recipe); }), HasSubstr("line 1 has no step"));
+    EXPECT_EQ(bytes_in(lines), bad);
+  }
+}
+
+TEST(ResumeRun, ACheckpointUnderAnothersNameDoesNotVerify) {
+  const TemporaryDirectory directory;
+  Recipe whole = long_recipe(directory.path() / "whole", "routeopd");
+  whole.train.steps = 5;
+  Recipe parts = whole;
+  parts.out = (directory.path() / "parts").string();
+  run(whole);
+  run_until(parts, 2);
+  const fs::path checkpoints = fs::path(parts.out) / "checkpoints";
+  fs::copy(checkpoints / "step_2", checkpoints / "step_4", fs::copy_options::recursive);
+  fs::create_directory(checkpoints / "step_9.partial-1");
+  fs::create_directory(checkpoints / "step_007");  // nobody's
+  run_on(parts);
+  expect_equal_runs(whole.out, parts.out, 5);
+  EXPECT_TRUE(fs::exists(checkpoints / "step_4.damaged"));
+  EXPECT_FALSE(fs::exists(checkpoints / "step_9.partial-1"));
+  EXPECT_TRUE(fs::exists(checkpoints / "step_007"));
+}
+
+TEST(ResumeRun, AnEmptyManifestDoesNotVerify) {
+  const TemporaryDirectory directory;
+  const Recipe recipe = long_recipe(directory.path() / "run", "routeopd");
+  run_until(recipe, 2);
+  std::ofstream(fs::path(recipe.out) / "checkpoints/step_2/state/manifest.json") << R"({"files":{}})";
+  EXPECT_THAT(error_of([&] { run_on(recipe); }), HasSubstr("config.json is not in it"));
+}
+
+TEST(ResumeRun, RefusesAnotherTeacherBehindTheSameName) {
+  const TemporaryDirectory directory;
+  Recipe recipe = long_recipe(directory.path() / "run", "routeopd");
+  fs::copy(tiny("teacher"), directory.path() / "teacher", fs::copy_options::recursive);
+  recipe.teacher.path = (directory.path() / "teacher").string();
+  run_until(recipe, 2);
+  const std::string before = bytes_in(fs::path(recipe.out) / "metrics.jsonl");
+  const fs::path weights = directory.path() / "teacher/model.safetensors";
+  std::string bytes = bytes_in(weights);
+  bytes[bytes.size() - 3] ^= 1;
+  std::ofstream(weights, std::ios::binary) << bytes;
+  EXPECT_THAT(error_of([&] { run_on(recipe); }), HasSubstr("other teacher weights"));
+  EXPECT_EQ(bytes_in(fs::path(recipe.out) / "metrics.jsonl"), before);
+}
+
 // Bad steps in a row are counted across the stop.
 TEST(ResumeRun, BadStepsAreCarriedOver) {
   const TemporaryDirectory directory;

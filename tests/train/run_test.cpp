@@ -239,6 +239,8 @@ TEST(Run, TeacherWithoutAWholeAnswerStopsTheRun) {
     const std::vector<Json> metrics = metrics_of(recipe.out);
     ASSERT_EQ(metrics.size(), 3U);
     EXPECT_EQ(metrics[1]["skipped_updates"], 1);
+    for (const char* unknown : {"loss", "grad_norm", "mass", "entropy", "student_mass", "routed_share"})
+      EXPECT_TRUE(metrics[1][unknown].is_null()) << unknown;
     EXPECT_EQ(metrics[1]["validity"]["non_finite"], metrics[1]["tokens"]);
     EXPECT_THAT(bytes_in(std::filesystem::path(recipe.out) / "log.txt"),
                 HasSubstr("states left out (non_finite), 1 updates left out (no valid state)"));

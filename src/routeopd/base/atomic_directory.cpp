@@ -15,9 +15,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A rename is on the disk once the directory that holds the name is.
-void flush_directory(const fs::path& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+// A file, or the names that a directory holds.
+void flush(const fs::path& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return;
   ::fsync(file);
   ::close(file);
@@ -43,11 +43,12 @@ AtomicDirectory::~AtomicDirectory() {
 }
 
 void AtomicDirectory::commit() {
-  flush_directory(temporary_);
+  for (const auto& entry : fs::recursive_directory_iterator(temporary_)) flush(entry.path());
+  flush(temporary_);
   std::error_code failed;
   fs::rename(temporary_, name_, failed);
   if (failed) throw UserError("{}: cannot be given its name ({})", name_.string(), failed.message());
-  flush_directory(name_.has_parent_path() ? name_.parent_path() : fs::path("."));
+  flush(name_.has_parent_path() ? name_.parent_path() : fs::path("."));
   committed_ = true;
 }
 

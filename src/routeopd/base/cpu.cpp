@@ -22,12 +22,4 @@ std::string kernel_target() {
   return hwy::TargetName(targets & -targets);  // the lowest bit is the best target
 }
 
-bool cpu_has_bfloat16() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512bf16") != 0;
-#else
-  return false;
-#endif
-}
-
 }  // namespace routeopd

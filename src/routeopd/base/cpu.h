@@ -13,7 +13,4 @@ std::string cpu_model();
 // The instruction set our kernels run on here, by Highway's name, such as "AVX2" or "AVX3_ZEN4".
 std::string kernel_target();
 
-// Whether the processor multiplies bfloat16 numbers itself. Where it does not, they cost more than float32.
-bool cpu_has_bfloat16();
-
 }  // namespace routeopd

@@ -64,7 +64,9 @@ std::string toml_value(const Json& value) {
     return items.empty() ? "{}" : "{ " + items + " }";
   }
   // A JSON string is a TOML basic string, but for the character DEL; a float needs a point or an exponent in both.
-  return value.dump();
+  std::string text = value.dump();
+  for (std::size_t at = 0; (at = text.find('\x7f', at)) != std::string::npos;) text.replace(at, 1, "\\u007f");
+  return text;
 }
 
 }  // namespace routeopd::formats

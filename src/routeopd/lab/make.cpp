@@ -2,15 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/lab/make.h"
 
+#include <cmath>
 #include <utility>
 
 #include "routeopd/base/atomic_directory.h"
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/lab/task.h"
 #include "routeopd/model/model.h"
-#include "routeopd/text/tokenizer/byte_level.h"
 #include "routeopd/text/prompts.h"
 #include "routeopd/text/tokenizer.h"
+#include "routeopd/text/tokenizer/byte_level.h"
 #include "routeopd/train/train.h"
 
 namespace routeopd::lab {
@@ -161,7 +162,8 @@ void make_laboratory(const fs::path& directory, const MakeOptions& options, cons
     inputs.prompts = lessons(steps * kBatch, next_problem, options, style, tokenizer);
     next_problem += static_cast<std::uint32_t>(inputs.prompts.size());
     train::train(recipe, inputs, [&](std::int64_t step, const Json& metrics) {
-      if (watch) watch(what, step, steps, metrics["loss"].get<double>());
+      if (watch)
+        watch(what, step, steps, metrics["loss"].is_number() ? metrics["loss"].get<double>() : std::nan(""));
     });
     model::save_model(inputs.student, target.path() / what, start);
   };

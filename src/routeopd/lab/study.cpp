@@ -3,6 +3,7 @@
 #include "routeopd/lab/study.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "routeopd/base/atomic_directory.h"
@@ -106,6 +107,10 @@ Json median_seconds(const std::vector<Json>& steps) {
   return medians;
 }
 
+double number_of(const Json& metrics, const char* name) {
+  return metrics[name].is_number() ? metrics[name].get<double>() : std::nan("");
+}
+
 ArmRun run_arm(Bench& bench, const StudyOptions& options, const std::string& arm, std::uint64_t seed,
                double base_average, const StudyWatch& watch) {
   const train::Recipe recipe = arm_recipe(options, arm, seed);
@@ -131,8 +136,8 @@ ArmRun run_arm(Bench& bench, const StudyOptions& options, const std::string& arm
     }
     if (watch) {
       watch(what, step, options.steps,
-            fmt::format("loss {:.4f}, mass {:.3f}, Avg@{} {:.1f} % at step {}", metrics["loss"].get<double>(),
-                        metrics["mass"].get<double>(), options.samples, 100 * run.path.back().second,
+            fmt::format("loss {:.4f}, mass {:.3f}, Avg@{} {:.1f} % at step {}", number_of(metrics, "loss"),
+                        number_of(metrics, "mass"), options.samples, 100 * run.path.back().second,
                         run.path.back().first));
     }
   });

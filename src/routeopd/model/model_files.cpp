@@ -124,7 +124,10 @@ void write_config(const fs::path& from, const fs::path& to, const char* dtype) {
   if (!file)
     throw UserError("{}: cannot be read any more; was the model moved?", (from / "config.json").string());
   std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  auto config = nlohmann::ordered_json::parse(text);
+  auto config = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object())
+    throw UserError("{}: is not a JSON object any more; was the model changed?",
+                    (from / "config.json").string());
   bool changed = false;
   for (const char* name : {"dtype", "torch_dtype"}) {
     if (!config.contains(name) || config[name] == dtype) continue;

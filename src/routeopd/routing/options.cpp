@@ -25,6 +25,8 @@ const Choices<Destination> kDestinations = {{"teacher_deficit", Destination::kTe
                                             {"rank_matched", Destination::kRankMatched}};
 
 Budget budget_of(const Json& value) {
+  if (value == 0)
+    throw UserError("expected a number over 0, got 0: all targets would be 0, and the loss has no gradient");
   if (value.is_number()) return {BudgetRule::kFixed, number_in(value, {.low = 0, .low_open = true})};
   if (value == "adaptive") return {BudgetRule::kAdaptive, 0};
   if (value == "reversed") return {BudgetRule::kReversed, 0};
@@ -128,7 +130,13 @@ Fields<ObjectiveOptions> make_fields() {
          }
        },
        [](const O& options) { return options.k == kFullSupport ? Json("full") : Json(options.k); }});
-  fields.push_back(number_field("m", &O::m, "pairs sampled a state", {.low = 1, .high = 1 << 16}));
+  Field<O> pairs = number_field("m", &O::m, "pairs sampled a state", {.low = 1, .high = 1 << 16});
+  pairs.set = [check = pairs.set](O& options, const Json& value) {
+    if (value == 0)
+      throw UserError("expected a whole number from 1, got 0: without pairs the loss has no gradient");
+    check(options, value);
+  };
+  fields.push_back(pairs);
   fields.push_back(choice_field("pairs", &O::pairs, "m samples or the exact coupling", kPairs));
   fields.push_back({"budget",
                     "adaptive | reversed | fixed_low | fixed_mid | fixed_high | a number (log-odds)",

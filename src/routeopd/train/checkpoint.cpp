@@ -71,8 +71,7 @@ std::int64_t counter(const Json& state, const char* name, const fs::path& path) 
 }  // namespace
 
 void write_checkpoint(const fs::path& path, const fs::path& like, const RunState& state,
-                      const model::Model& student, const Learner& learner,
-                      const std::string& prompts_sha256) {
+                      const model::Model& student, const Learner& learner, const Json& inputs) {
   check_finite(student, state.step);
   AtomicDirectory target(path);
   model::write_model_files(student, target.path(), like);
@@ -85,13 +84,13 @@ void write_checkpoint(const fs::path& path, const fs::path& like, const RunState
                          {"bad_steps", state.bad_steps},
                          {"updates", learner.optimizer().updates()},
                          {"scheduled", learner.scheduled()},
-                         {"prompts_sha256", prompts_sha256}};
+                         {"inputs", inputs}};
   write_file(target.path() / kState, counters.dump(2) + "\n");
   write_file(target.path() / kManifest, manifest_of(target.path()).dump(2) + "\n");
   target.commit();
 }
 
-void verify_checkpoint(const fs::path& path) {
+void verify_checkpoint(const fs::path& path, std::int64_t step) {
   const Json manifest = formats::read_json_object(path / kManifest, kLongestJson);
   if (!manifest.contains("files") || !manifest["files"].is_object())
     throw UserError("{}: expected {{\"files\": ...}}", (path / kManifest).string());
@@ -110,21 +109,29 @@ void verify_checkpoint(const fs::path& path) {
                       entry["bytes"].dump());
     names.push_back(name);
   }
+  for (const char* needed : {"config.json", kState, kMoments})
+    if (std::find(names.begin(), names.end(), needed) == names.end())
+      throw UserError("{}: {} is not in it", (path / kManifest).string(), needed);
   const std::vector<std::string> hashes = hashes_of(path, names);
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (manifest["files"][names[i]]["sha256"] != hashes[i])
       throw UserError("{}: its SHA-256 is not the manifest's", (path / names[i]).string());
   }
+  const Json state = formats::read_json_object(path / kState, kLongestJson);
+  if (counter(state, "step", path) != step)
+    throw UserError("{}: is of step {}; was it copied here?", (path / kState).string(), state["step"].dump());
 }
 
 RunState restore_checkpoint(const fs::path& path, model::Model& student, Learner& learner,
-                            const std::string& prompts_sha256) {
+                            const Json& inputs) {
   const Json state = formats::read_json_object(path / kState, kLongestJson);
-  if (state.value("prompts_sha256", std::string()) != prompts_sha256)
-    throw UserError(
-        "{}: was made with other prompts than [data] prompts has now; a run goes on with the data it began "
-        "with",
-        path.string());
+  const Json stored = state.value("inputs", Json::object());
+  for (const auto& [name, hash] : inputs.items()) {
+    if (!stored.is_object() || stored.value(name, Json()) != hash)
+      throw UserError(
+          "{}: was made with other {} than the recipe names now; a run goes on with what it began with",
+          path.string(), name == "teacher" ? "teacher weights" : name);
+  }
   model::copy_weights(model::load_model(path), student);
   model::read_tensors(path / kMoments, learner.optimizer().state());
   learner.resume(counter(state, "scheduled", path), counter(state, "updates", path));

@@ -25,17 +25,17 @@ struct RunState {
   std::int64_t bad_steps = 0;  // the last ones in a row that made no update
 };
 
-// Writes `path`, flushed, whole or not at all; configuration and tokenizer are those of `like`. `prompts_sha256` names the
-// data. Throws UserError when the disk does not take it, or a weight is not finite.
+// Writes `path`, flushed, whole or not at all; configuration and tokenizer are those of `like`. `inputs` names what
+// the run reads. Throws UserError when the disk does not take it, or a weight is not finite.
 void write_checkpoint(const std::filesystem::path& path, const std::filesystem::path& like,
                       const RunState& state, const model::Model& student, const Learner& learner,
-                      const std::string& prompts_sha256);
+                      const Json& inputs);
 
-// Throws UserError with the file that is missing, or is not what the manifest says.
-void verify_checkpoint(const std::filesystem::path& path);
+// Throws UserError with the file that is missing, is not what the manifest says, or is of another step.
+void verify_checkpoint(const std::filesystem::path& path, std::int64_t step);
 
 // Puts weights, moments and counters in place. Throws UserError when the checkpoint is of another model or other data.
 RunState restore_checkpoint(const std::filesystem::path& path, model::Model& student, Learner& learner,
-                            const std::string& prompts_sha256);
+                            const Json& inputs);
 
 }  // namespace routeopd::train

@@ -98,22 +98,28 @@ Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer) {
   return inputs;
 }
 
-void check_inputs(const Recipe& recipe, const Inputs& inputs) {
-  const auto prompts = std::ssize(inputs.prompts);
-  if (prompts < recipe.rollout.prompts_per_step)
+void check_prompts(const Recipe& recipe, const std::vector<Prompt>& prompts, std::int64_t too_long,
+                   std::int32_t real_ids, const formats::ModelConfig& student,
+                   const formats::ModelConfig* teacher) {
+  if (std::ssize(prompts) < recipe.rollout.prompts_per_step)
     throw UserError("[rollout] prompts_per_step: {} exceeds the {} prompts of {}{}",
-                    recipe.rollout.prompts_per_step, prompts, recipe.data.prompts,
-                    inputs.too_long > 0 ? fmt::format(" ({} more are too long)", inputs.too_long) : "");
-  for (const Prompt& prompt : inputs.prompts) {
-    check_ids(prompt.ids, "prompt", prompt, recipe, inputs.real_ids);
-    check_length(prompt, recipe, inputs.student.config, "student");
-    if (inputs.teacher) check_length(prompt, recipe, inputs.teacher->config, "teacher");
+                    recipe.rollout.prompts_per_step, prompts.size(), recipe.data.prompts,
+                    too_long > 0 ? fmt::format(" ({} more are too long)", too_long) : "");
+  for (const Prompt& prompt : prompts) {
+    check_ids(prompt.ids, "prompt", prompt, recipe, real_ids);
+    check_length(prompt, recipe, student, "student");
+    if (teacher != nullptr) check_length(prompt, recipe, *teacher, "teacher");
     if (!recipe.sft()) continue;
     if (prompt.response_ids.empty())
       throw UserError("{}: prompt {} has no response; the sft arm learns from given ones",
                       recipe.data.prompts, prompt.id);
-    check_ids(prompt.response_ids, "the response to", prompt, recipe, inputs.real_ids);
+    check_ids(prompt.response_ids, "the response to", prompt, recipe, real_ids);
   }
+}
+
+void check_inputs(const Recipe& recipe, const Inputs& inputs) {
+  check_prompts(recipe, inputs.prompts, inputs.too_long, inputs.real_ids, inputs.student.config,
+                inputs.teacher ? &inputs.teacher->config : nullptr);
   if (inputs.teacher && same_model(inputs.student, *inputs.teacher)) {
     throw UserError(
         "[teacher] path: teacher and student have the same weights, so M = 0 and the loss is zero at every "

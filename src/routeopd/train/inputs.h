@@ -34,11 +34,15 @@ std::vector<Prompt> read_prompts(const Recipe& recipe, const text::Tokenizer& to
                                  const formats::ModelConfig& student, const formats::ModelConfig* teacher,
                                  std::int64_t& too_long);
 
+// Throws UserError for prompts that the recipe cannot run on: too few, ids or lengths out of range, no response for sft.
+void check_prompts(const Recipe& recipe, const std::vector<Prompt>& prompts, std::int64_t too_long,
+                   std::int32_t real_ids, const formats::ModelConfig& student,
+                   const formats::ModelConfig* teacher);
+
 // Two models speak of the same ids only when their tokenizers agree. A teacher directory without one is taken at its word.
 void check_same_tokens(const std::string& student_path, const std::string& teacher_path);
 
-// Throws UserError when the recipe cannot run on these: too few prompts, ids or lengths out of range, a teacher equal to
-// the student.
+// The same for all that was loaded, a teacher equal to the student among it.
 void check_inputs(const Recipe& recipe, const Inputs& inputs);
 
 }  // namespace routeopd::train

@@ -65,7 +65,7 @@ UpdateResult Learner::update(const Experience& experience) {
   const std::size_t responses = experience.rollout->responses_B.size();
   const auto parts = std::min(static_cast<std::size_t>(recipe_.train.minibatches), responses);
   UpdateResult update;
-  double loss_sum = 0, states = 0;
+  double loss_sum = 0;
   for (std::int32_t epoch = 0; epoch < recipe_.train.epochs; ++epoch) {
     for (std::size_t part = 0; part < parts; ++part) {
       const BatchResult batch =
@@ -75,14 +75,14 @@ UpdateResult Learner::update(const Experience& experience) {
         update.capture_error = std::sqrt(batch.change_squares / static_cast<double>(batch.changes));
       if (epoch == 0 && finite) {
         loss_sum += batch.loss * static_cast<double>(batch.states);
-        states += static_cast<double>(batch.states);
+        update.states += batch.states;
       }
       update.floored += batch.floored;
       apply(batch, learning_rate(recipe_.optimizer, scheduled_++, recipe_.updates()), update);
       clear_gradients();
     }
   }
-  if (states > 0) update.loss = loss_sum / states;
+  if (update.states > 0) update.loss = loss_sum / static_cast<double>(update.states);
   return update;
 }
 

@@ -40,9 +40,10 @@ struct Skipped {
 };
 
 struct UpdateResult {
-  double loss = 0;       // of the first pass over the step's data, a valid state
-  double grad_norm = 0;  // before the clip, largest of the step's updates
-  double lr = 0;         // of the last update
+  double loss = 0;          // of the first pass over the step's data, a valid state
+  std::int64_t states = 0;  // behind it
+  double grad_norm = 0;     // before the clip, largest of the updates made
+  double lr = 0;            // of the last update
   // rms change of the values that the objective reads, at the first minibatch, where it should be 0; none where the
   // objective does not measure it
   std::optional<double> capture_error;

@@ -3,6 +3,7 @@
 #include "routeopd/train/metrics.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -11,22 +12,27 @@
 namespace routeopd::train {
 namespace {
 
-// Mean of values[n] over the states that `counts` says; NaN values are left out.
+// Null where there is no teacher, or no state to say it of.
+constexpr std::array kOfTheTeacher = {"mass",         "concentration",   "budget",       "saturated",
+                                      "routed_share", "student_mass",    "teacher_mass", "coverage",
+                                      "entropy",      "teacher_entropy", "capture_error"};
+
+// Mean of values[n] over the states that `counts` says, null where there are none; NaN values are left out.
 template <class Counts>
-double mean_over(const std::vector<float>& values, const Counts& counts) {
+Json mean_over(const std::vector<float>& values, const Counts& counts) {
   double sum = 0, count = 0;
   for (std::size_t n = 0; n < values.size(); ++n) {
     if (!counts(n) || std::isnan(values[n])) continue;
     sum += static_cast<double>(values[n]);
     ++count;
   }
-  return count == 0 ? 0 : sum / count;
+  return count == 0 ? Json() : Json(sum / count);
 }
 
 // Mean entropy, in nats, of the distribution over the top-k ids and the rest as one outcome: a lower bound of the full
 // one, near it where the top-k holds the mass.
-double top_entropy(const std::vector<float>& top_logits_NK, const std::vector<float>& logsumexp_N,
-                   std::int32_t columns, const Routes& routes) {
+Json top_entropy(const std::vector<float>& top_logits_NK, const std::vector<float>& logsumexp_N,
+                 std::int32_t columns, const Routes& routes) {
   double sum = 0, count = 0;
   const auto k = static_cast<std::size_t>(columns);
   for (std::size_t n = 0; k > 0 && n < logsumexp_N.size(); ++n) {
@@ -43,7 +49,7 @@ double top_entropy(const std::vector<float>& top_logits_NK, const std::vector<fl
     sum += entropy;
     ++count;
   }
-  return count == 0 ? 0 : sum / count;
+  return count == 0 ? Json() : Json(sum / count);
 }
 
 }  // namespace
@@ -84,13 +90,21 @@ Json step_metrics(std::int64_t step, const Experience& experience, const UpdateR
   const auto responses = static_cast<double>(std::max<std::size_t>(1, rollout.responses_B.size()));
   Json metrics = {{"step", step},
                   {"tokens", rollout.states()},
-                  {"loss", update.loss},
+                  {"loss", update.states > 0 ? Json(update.loss) : Json()},
                   {"lr", update.lr},
-                  {"grad_norm", update.grad_norm},
+                  {"grad_norm", update.updates > 0 ? Json(update.grad_norm) : Json()},
                   {"response_tokens", static_cast<double>(rollout.states()) / responses},
                   {"clip_ratio", clipped / responses},
-                  {"skipped_updates", update.skipped.total()}};
-  if (experience.routes == nullptr) return metrics;
+                  {"skipped_updates", update.skipped.total()},
+                  {"floored", update.floored},
+                  {"teacher_calls", 0},
+                  {"teacher_tokens", 0},
+                  {"validity", Json::object()}};
+  for (const char* name : kOfTheTeacher) metrics[name] = Json();
+  if (experience.routes == nullptr) {
+    metrics["validity"][std::string(name_of(Validity::kValid))] = rollout.states();
+    return metrics;
+  }
 
   const Routes& routes = *experience.routes;
   const Scores& scores = *experience.scores;
@@ -106,7 +120,7 @@ Json step_metrics(std::int64_t step, const Experience& experience, const UpdateR
   }
   validity["not_routed"] = static_cast<std::int64_t>(valid_states - routed_states);
   metrics["validity"] = validity;
-  metrics["routed_share"] = valid_states == 0 ? 0 : routed_states / valid_states;
+  metrics["routed_share"] = valid_states == 0 ? Json() : Json(routed_states / valid_states);
   metrics["mass"] = mean_over(routes.mass_N, valid);
   metrics["concentration"] = mean_over(routes.concentration_N, routed);
   metrics["budget"] = mean_over(routes.budget_N, routed);
@@ -114,14 +128,13 @@ Json step_metrics(std::int64_t step, const Experience& experience, const UpdateR
   // Without sampled pairs nothing is covered or missed.
   const bool has_pairs =
       std::any_of(routes.source_NM.begin(), routes.source_NM.end(), [](auto id) { return id >= 0; });
-  metrics["coverage"] = has_pairs ? Json(mean_over(routes.coverage_N, routed)) : Json();
+  metrics["coverage"] = has_pairs ? mean_over(routes.coverage_N, routed) : Json();
   metrics["student_mass"] = mean_over(routes.student_mass_N, valid);
   metrics["teacher_mass"] = mean_over(routes.teacher_mass_N, valid);
   metrics["entropy"] = top_entropy(rollout.top_logits_NK, rollout.logsumexp_N, rollout.columns, routes);
   metrics["teacher_entropy"] =
       top_entropy(scores.teacher_logits_NJ, scores.teacher_logsumexp_N, scores.columns, routes);
   metrics["capture_error"] = update.capture_error ? Json(*update.capture_error) : Json();
-  metrics["floored"] = update.floored;
   metrics["teacher_calls"] = rollout.responses_B.size();
   metrics["teacher_tokens"] = scores.teacher_tokens;
   return metrics;

@@ -22,6 +22,13 @@ namespace {
 
 constexpr std::int64_t kFloat = 4;
 
+// Products of a recipe's numbers stop at an exabyte: enough to say that it does not fit.
+std::int64_t times(std::int64_t a, std::int64_t b) {
+  constexpr std::int64_t kMost = 1'000'000'000'000'000'000;
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? kMost : std::min(product, kMost);
+}
+
 std::int64_t parameters_of(const formats::ModelConfig& config) {
   return model::shape_model(config).parameter_count();
 }
@@ -51,7 +58,9 @@ class Planner {
       const auto types = model::describe_weights(recipe.teacher.path).types;
       teacher_weight_bytes_ = types.size() == 1 && types.begin()->first == "BF16" ? 2 : kFloat;
     }
-    prompts_ = read_prompts(recipe, tokenizer, student_, teacher_ ? &*teacher_ : nullptr, plan_.too_long);
+    const formats::ModelConfig* const teacher = teacher_ ? &*teacher_ : nullptr;
+    prompts_ = read_prompts(recipe, tokenizer, student_, teacher, plan_.too_long);
+    check_prompts(recipe, prompts_, plan_.too_long, tokenizer.real_ids(), student_, teacher);
   }
 
   Plan make() {
@@ -77,6 +86,7 @@ class Planner {
       all += std::ssize(prompt.ids);
       responses += std::ssize(prompt.response_ids);
       plan_.longest_prompt = std::max<std::int64_t>(plan_.longest_prompt, std::ssize(prompt.ids));
+      longest_given_ = std::max<std::int64_t>(longest_given_, std::ssize(prompt.response_ids));
     }
     const auto count = static_cast<double>(std::max<std::int64_t>(1, plan_.prompts));
     plan_.prompt_tokens = static_cast<double>(all) / count;
@@ -85,7 +95,7 @@ class Planner {
     plan_.responses = recipe_.responses();
     plan_.response_tokens =
         recipe_.sft() ? static_cast<std::int64_t>(static_cast<double>(plan_.responses * responses) / count)
-                      : plan_.responses * recipe_.rollout.max_new_tokens;
+                      : times(plan_.responses, recipe_.rollout.max_new_tokens);
     const auto step_prompts =
         static_cast<std::int64_t>(plan_.prompt_tokens * recipe_.rollout.prompts_per_step);
     plan_.learner_tokens = step_prompts + plan_.response_tokens;
@@ -133,18 +143,16 @@ class Planner {
     add("keys and values, scoring", engine::blocks_for(scoring) * model::KvStorage::block_bytes(*teacher_),
         "the teacher's");
     const std::int64_t k = capture_options(objective).k;
-    add("captured states", plan_.response_tokens * (student_.hidden_size * kFloat + k * 32),
+    add("captured states", times(plan_.response_tokens, student_.hidden_size * kFloat + k * 32),
         "hidden states and both models' top k, at the longest responses");
     if (objective.k == routing::kFullSupport || objective.loss == routing::Loss::kFullRkl ||
         objective.loss == routing::Loss::kFullFkl)
-      add("the teacher's hidden states", plan_.response_tokens * teacher_->hidden_size * kFloat, "");
+      add("the teacher's hidden states", times(plan_.response_tokens, teacher_->hidden_size * kFloat), "");
   }
 
   void learner() {
     const std::int64_t longest =
-        plan_.longest_prompt + (recipe_.sft()
-                                    ? plan_.response_tokens / std::max<std::int64_t>(1, plan_.responses)
-                                    : recipe_.rollout.max_new_tokens);
+        plan_.longest_prompt + (recipe_.sft() ? longest_given_ : recipe_.rollout.max_new_tokens);
     const std::int64_t tokens = std::max(
         longest, std::min(recipe_.train.micro_tokens, plan_.learner_tokens / recipe_.train.minibatches));
     const std::int64_t bytes = recipe_.student.dtype == Dtype::kBfloat16 ? 2 : kFloat;
@@ -152,7 +160,7 @@ class Planner {
     const std::int64_t floats = recipe_.train.recompute
                                     ? layers * student_.hidden_size + 2 * activation_floats(student_)
                                     : layers * activation_floats(student_);
-    add("activations", tokens * floats * bytes,
+    add("activations", times(tokens, floats * bytes),
         fmt::format("of {} tokens{}", grouped(tokens), recipe_.train.recompute ? ", recomputed" : ""));
     if (objective::make_objective(recipe_.objective)->dense())
       add("logits", 2 * model::kDenseChunk * student_.vocab_size * kFloat,
@@ -164,6 +172,7 @@ class Planner {
   std::optional<formats::ModelConfig> teacher_;
   std::int64_t teacher_weight_bytes_ = kFloat;
   std::vector<Prompt> prompts_;
+  std::int64_t longest_given_ = 0;  // response of the sft arm
   Plan plan_;
 };
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "routeopd/base/cpu.h"
 #include "routeopd/formats/toml_settings.h"
 #include "routeopd/train/recipe_fields.h"
 
@@ -47,13 +46,16 @@ void apply_settings(Recipe& recipe, const Json& settings) {
   }
 }
 
+// Lists and tables are said as JSON.
 Json value_of_setting(const std::string& word) {
-  if (!word.starts_with('[')) return value_of_word(word);
-  if (std::count(word.begin(), word.end(), '[') > 8)
+  if (!word.starts_with('[') && !word.starts_with('{')) return value_of_word(word);
+  if (std::count(word.begin(), word.end(), '[') + std::count(word.begin(), word.end(), '{') > 8)
     throw UserError("expected a list of numbers, got a nest of lists");
-  const Json list = Json::parse(word, nullptr, /*allow_exceptions=*/false);
-  if (list.is_discarded()) throw UserError("expected a list such as [0.9, 0.95], got {}", word);
-  return list;
+  const Json value = Json::parse(word, nullptr, /*allow_exceptions=*/false);
+  if (value.is_discarded())
+    throw UserError("expected a list such as [0.9, 0.95] or a table such as {{\"name\": \"file\"}}, got {}",
+                    word);
+  return value;
 }
 
 Json parse_settings(const std::vector<std::string>& settings) {
@@ -61,7 +63,7 @@ Json parse_settings(const std::vector<std::string>& settings) {
   for (const std::string& setting : settings) {
     const std::size_t equals = setting.find('=');
     if (equals == std::string::npos || equals == 0)
-      throw UserError("--set {}: expected section.key=value", setting);
+      throw UserError("{}: expected section.key=value", setting);
     const std::string name = setting.substr(0, equals);
     const Json value = value_of_setting(setting.substr(equals + 1));
     const std::size_t dot = name.find('.');
@@ -96,8 +98,7 @@ Recipe read_recipe(const std::string& path, const std::vector<std::string>& sett
 }
 
 Recipe resolved(Recipe recipe) {
-  if (recipe.student.dtype == Dtype::kAuto)
-    recipe.student.dtype = cpu_has_bfloat16() ? Dtype::kBfloat16 : Dtype::kFloat32;
+  if (recipe.student.dtype == Dtype::kAuto) recipe.student.dtype = Dtype::kFloat32;  // decision 7 says why
   return recipe;
 }
 

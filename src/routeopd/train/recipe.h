@@ -111,7 +111,7 @@ struct Recipe {
 // setting brings its whole preset with it. Throws UserError for an unknown section or key, with the nearest known one.
 Recipe read_recipe(const std::string& path, const std::vector<std::string>& settings = {});
 
-// What `auto` means on this machine, and everything else as it is.
+// What `auto` means, and everything else as it is.
 Recipe resolved(Recipe recipe);
 
 // The fields, as section.key, in which two recipes differ.

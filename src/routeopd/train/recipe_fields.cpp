@@ -18,8 +18,7 @@ Fields<StudentSection> student_fields() {
   using S = StudentSection;
   return {text_field("path", &S::path, "Hugging Face directory of the student"),
           choice_field(
-              "dtype", &S::dtype,
-              "of the learner's forward, over float32 weights; auto is bfloat16 where the processor has it",
+              "dtype", &S::dtype, "of the learner's forward, over float32 weights; auto is float32",
               Choices<Dtype>{
                   {"auto", Dtype::kAuto}, {"float32", Dtype::kFloat32}, {"bfloat16", Dtype::kBfloat16}})};
 }

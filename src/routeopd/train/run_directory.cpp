@@ -51,21 +51,57 @@ void check_same_recipe(const fs::path& path, const Recipe& recipe) {
   }
 }
 
-// Cuts the file before its first line of a later step, or a line that was not finished.
-void keep_lines_until(const fs::path& path, std::int64_t step) {
+// Of a file, or of all weight files of a directory; empty where there is nothing.
+std::string hash_of(const fs::path& path) {
+  std::error_code missing;
+  if (fs::is_regular_file(path, missing)) return sha256_of_file(path);
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(path, missing))
+    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  std::string hashes;
+  for (const fs::path& file : files) hashes += sha256_of_file(file);
+  return hashes.empty() ? "" : sha256(hashes);
+}
+
+// The part of a file that a run after `step` steps goes on from: up to its first line of a later step, or a last line that
+// was not finished.
+struct Kept {
+  std::uintmax_t bytes = 0;
+  std::int64_t lines = 0;
+  Json last = Json::object();
+};
+
+Kept lines_until(const fs::path& path, std::int64_t step) {
   std::ifstream file(path, std::ios::binary);
-  std::uintmax_t kept = 0;
+  Kept kept;
   for (std::string line; std::getline(file, line) && !file.eof();) {
-    const Json parsed = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!parsed.is_object() || !parsed.contains("step") || !parsed["step"].is_number_integer() ||
-        parsed["step"].get<std::int64_t>() > step)
-      break;
-    kept += line.size() + 1;
+    Json parsed = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!parsed.is_object() || !parsed.contains("step") || !parsed["step"].is_number_unsigned())
+      throw UserError("{}: line {} has no step; mend it or take it out, nothing was changed", path.string(),
+                      kept.lines + 1);
+    if (parsed["step"].get<std::uint64_t>() > static_cast<std::uint64_t>(step)) break;
+    kept.bytes += line.size() + 1;
+    ++kept.lines;
+    kept.last = std::move(parsed);
   }
-  file.close();
-  std::error_code failed;
-  if (fs::exists(path) && fs::file_size(path) != kept) fs::resize_file(path, kept, failed);
-  if (failed) throw UserError("{}: cannot be cut to step {} ({})", path.string(), step, failed.message());
+  return kept;
+}
+
+// N of every entry step_N, ascending.
+std::vector<std::int64_t> steps_in(const fs::path& directory) {
+  std::vector<std::int64_t> steps;
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(directory, missing)) {
+    const std::string name = entry.path().filename().string();
+    constexpr std::string_view kPrefix = "step_";
+    std::int64_t step = 0;
+    if (!name.starts_with(kPrefix)) continue;
+    std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
+    if (step > 0 && name == fmt::format("step_{}", step)) steps.push_back(step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
 }
 
 std::string time_text() {
@@ -93,21 +129,27 @@ RunDirectory::RunDirectory(const Recipe& recipe, Start start) : recipe_(recipe),
   std::error_code failed;
   resumed_ = start == Start::kResume && fs::exists(path_ / "recipe.toml", failed);
   if (resumed_) {
+    if (recipe.data.prompts == "-")
+      throw UserError("[data] prompts: a run that reads them from a stream cannot go on; name a file");
     lock_.emplace(path_);
     check_same_recipe(path_, recipe);
   } else {
+    made_ = !fs::exists(path_, failed);
     make_result_directory(path_);
     lock_.emplace(path_);
   }
-  if (fs::is_regular_file(recipe.data.prompts, failed)) prompts_sha256_ = sha256_of_file(recipe.data.prompts);
-  write_file(path_ / "recipe.toml", text);
+  inputs_["prompts"] = hash_of(recipe.data.prompts);
+  if (!recipe.sft()) inputs_["teacher"] = hash_of(recipe.teacher.path);
+  if (!resumed_) write_file(path_ / "recipe.toml", text);
 }
 
+// All that is in it is ours: it was empty.
 void RunDirectory::discard() {
   std::error_code ignored;
   files_.clear();
   events_.reset();
-  fs::remove_all(path_, ignored);
+  for (const auto& entry : fs::directory_iterator(path_, ignored)) fs::remove_all(entry.path(), ignored);
+  if (made_) fs::remove(path_, ignored);
 }
 
 void RunDirectory::append(const char* name, const std::string& line) {
@@ -158,57 +200,72 @@ bool RunDirectory::has_checkpoint(std::int64_t step) const {
   return fs::exists(checkpoint_path(step));
 }
 
-// Steps of those that are there, ascending.
 std::vector<std::int64_t> RunDirectory::checkpoints() const {
-  std::vector<std::int64_t> steps;
-  std::error_code missing;
-  for (const auto& entry : fs::directory_iterator(path_ / "checkpoints", missing)) {
-    const std::string name = entry.path().filename().string();
-    constexpr std::string_view kPrefix = "step_";
-    std::int64_t step = 0;
-    if (!name.starts_with(kPrefix)) continue;
-    const auto [end, error] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
-    if (error == std::errc() && end == name.data() + name.size()) steps.push_back(step);
-  }
-  std::sort(steps.begin(), steps.end());
-  return steps;
+  return steps_in(path_ / "checkpoints");
 }
 
-std::optional<fs::path> RunDirectory::rewind() {
+std::optional<fs::path> RunDirectory::newest() {
   std::vector<std::int64_t> steps = checkpoints();
   std::string problems;
-  std::vector<std::int64_t> damaged;
+  damaged_.clear();
   while (!steps.empty()) {
     try {
-      verify_checkpoint(checkpoint_path(steps.back()));
+      verify_checkpoint(checkpoint_path(steps.back()), steps.back());
       break;
     } catch (const UserError& error) {
       problems += fmt::format("{}{}", problems.empty() ? "" : "; ", error.what());
-      damaged.push_back(steps.back());
+      damaged_.push_back(steps.back());
       steps.pop_back();
     }
   }
-  if (steps.empty() && !damaged.empty())
+  if (steps.empty() && !damaged_.empty())
     throw UserError("{}: no checkpoint verifies ({}); begin another run, or put a whole one back",
                     (path_ / "checkpoints").string(), problems);
-  const std::int64_t step = steps.empty() ? 0 : steps.back();
-  for (const std::int64_t later : damaged) {
-    std::error_code failed;
+  if (steps.empty()) return std::nullopt;
+  if (steps.back() > recipe_.train.steps)
+    throw UserError("{}: {} steps are done, and [train] steps is {}; nothing was changed", path_.string(),
+                    steps.back(), recipe_.train.steps);
+  return checkpoint_path(steps.back());
+}
+
+void RunDirectory::rewind(std::int64_t step) {
+  std::map<std::string, Kept> kept;
+  for (const char* name : kStepLines)
+    if (fs::exists(path_ / name)) kept[name] = lines_until(path_ / name, step);
+  last_metrics_ = kept["metrics.jsonl"].last;
+
+  std::error_code failed;
+  for (const std::int64_t later : damaged_) {
     const fs::path aside = checkpoint_path(later).string() + ".damaged";
     fs::remove_all(aside, failed);
     fs::rename(checkpoint_path(later), aside, failed);
+    if (failed)
+      throw UserError("{}: does not verify, and cannot be set aside ({})", checkpoint_path(later).string(),
+                      failed.message());
     log(fmt::format("checkpoint of step {} does not verify, and is now {}", later,
                     aside.filename().string()));
   }
-  for (const char* name : kStepLines) keep_lines_until(path_ / name, step);
-  if (steps.empty()) return std::nullopt;
-  return checkpoint_path(step);
+  // Nobody else writes here: the directory is locked.
+  for (const auto& entry : fs::directory_iterator(path_ / "checkpoints", failed))
+    if (entry.path().filename().string().find(".partial-") != std::string::npos)
+      fs::remove_all(entry.path(), failed);
+  for (const std::int64_t later : steps_in(path_ / "eval"))
+    if (later > step) fs::remove_all(path_ / "eval" / fmt::format("step_{}", later), failed);
+  for (const auto& [name, part] : kept) {
+    failed.clear();
+    if (fs::exists(path_ / name)) fs::resize_file(path_ / name, part.bytes, failed);
+    if (failed)
+      throw UserError("{}: cannot be cut to step {} ({})", (path_ / name).string(), step, failed.message());
+  }
+  if (kept["metrics.jsonl"].lines != step)
+    log(fmt::format("metrics.jsonl has {} lines of the {} steps that are done", kept["metrics.jsonl"].lines,
+                    step));
+  write_file(path_ / "recipe.toml", text_of(recipe_));
 }
 
 void RunDirectory::checkpoint(const RunState& state, const model::Model& student, const Learner& learner) {
   flush_lines();
-  write_checkpoint(checkpoint_path(state.step), recipe_.student.path, state, student, learner,
-                   prompts_sha256_);
+  write_checkpoint(checkpoint_path(state.step), recipe_.student.path, state, student, learner, inputs_);
   std::vector<std::int64_t> steps = checkpoints();
   std::error_code ignored;  // one that cannot be removed does no harm
   for (; recipe_.checkpoint.keep > 0 && std::ssize(steps) > recipe_.checkpoint.keep;

@@ -33,10 +33,17 @@ class RunDirectory {
 
   bool resumed() const { return resumed_; }
 
-  // The newest checkpoint that verifies; none where no checkpoint was made yet. What lies behind it is taken away: lines
-  // of later steps, and later checkpoints, which get another name. Throws UserError when there are checkpoints and none
-  // verifies.
-  std::optional<std::filesystem::path> rewind();
+  // The newest checkpoint that verifies; none where no checkpoint was made yet. Changes nothing. Throws UserError when there
+  // are checkpoints and none verifies, or more steps are done than the recipe has.
+  std::optional<std::filesystem::path> newest();
+
+  // Takes away what lies behind `step`: lines and evaluations of later steps, later checkpoints (which get another name), and
+  // what a killed process left of one. The recipe is then the new one. Throws UserError, before anything is changed, for lines that cannot
+  // be read.
+  void rewind(std::int64_t step);
+
+  // The last line of metrics.jsonl that rewind() left; an empty object where there is none.
+  const Json& last_metrics() const { return last_metrics_; }
 
   // Lines that are with the system when the call returns.
   void metrics(const Json& step);
@@ -50,8 +57,8 @@ class RunDirectory {
   // Removes the run: for one that ends before its first step.
   void discard();
 
-  // Of the prompts file, which names the data; empty where there is no such file.
-  const std::string& prompts_sha256() const { return prompts_sha256_; }
+  // SHA-256 of what the run reads, which a run that goes on must find again: prompts, and the teacher's weights.
+  const Json& inputs() const { return inputs_; }
 
  private:
   void append(const char* name, const std::string& line);
@@ -61,9 +68,11 @@ class RunDirectory {
 
   Recipe recipe_;
   std::filesystem::path path_;
-  bool resumed_ = false;
+  bool resumed_ = false, made_ = false;  // the directory was there; was not
+  std::vector<std::int64_t> damaged_;    // steps of checkpoints that do not verify
   std::optional<DirectoryLock> lock_;
-  std::string prompts_sha256_;
+  Json inputs_ = Json::object();
+  Json last_metrics_ = Json::object();
   std::map<std::string, std::ofstream> files_;
   std::unique_ptr<formats::TensorboardEvents> events_;
 };

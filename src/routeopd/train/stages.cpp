@@ -91,9 +91,8 @@ Experience Stages::experience(const Rollout& rollout, const Scores& scores, cons
   return {.rollout = &rollout, .scores = &scores, .routes = &routes};
 }
 
-RunState Stages::resume(const std::filesystem::path& checkpoint, model::Model& student,
-                        const std::string& prompts_sha256) {
-  const RunState state = restore_checkpoint(checkpoint, student, learner_, prompts_sha256);
+RunState Stages::resume(const std::filesystem::path& checkpoint, model::Model& student, const Json& inputs) {
+  const RunState state = restore_checkpoint(checkpoint, student, learner_, inputs);
   student_.refresh();
   return state;
 }

@@ -39,8 +39,7 @@ class Stages {
   const Learner& learner() const { return learner_; }
 
   // Goes on from a checkpoint of `student`, the model these stages train.
-  RunState resume(const std::filesystem::path& checkpoint, model::Model& student,
-                  const std::string& prompts_sha256);
+  RunState resume(const std::filesystem::path& checkpoint, model::Model& student, const Json& inputs);
 
  private:
   Recipe recipe_;

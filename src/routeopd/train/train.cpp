@@ -5,6 +5,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "routeopd/base/cpu.h"
 #include "routeopd/base/interrupt.h"
@@ -74,12 +75,14 @@ class Run {
       : recipe_(recipe),
         inputs_(inputs),
         stages_(recipe, inputs),
-        files_(recipe, start),
-        order_(std::ssize(inputs.prompts), recipe) {
+        order_(std::ssize(inputs.prompts), recipe),
+        files_(recipe, start) {
     if (files_.resumed()) {
-      if (const auto checkpoint = files_.rewind())
-        state_ = stages_.resume(*checkpoint, inputs.student, files_.prompts_sha256());
+      if (const auto checkpoint = files_.newest())
+        state_ = stages_.resume(*checkpoint, inputs.student, files_.inputs());
+      files_.rewind(state_.step);
     }
+    if (state_.step == recipe.train.steps) return;  // nothing to do, nothing to say
     files_.log(fmt::format("{} steps of {} responses from step {}, arm {}, seed {}, {} threads on {}",
                            recipe.train.steps, recipe.responses(), state_.step, recipe.objective.arm,
                            recipe.seed, at::get_num_threads(), cpu_model()));
@@ -87,8 +90,10 @@ class Run {
       files_.log(fmt::format("{} prompts left out: too long for the models' positions", inputs.too_long));
   }
 
-  void go(const StepWatch& watch) {
+  std::int64_t go(const StepWatch& watch) {
+    const std::int64_t first = state_.step;
     try {
+      if (watch && first > 0) watch(first, files_.last_metrics());
       while (state_.step < recipe_.train.steps) {
         const Json metrics = step();
         if (watch) watch(state_.step, metrics);
@@ -98,11 +103,12 @@ class Run {
       save();
       files_.log(fmt::format("interrupted after step {}", state_.step));
       throw;
-    } catch (const UserError& error) {
+    } catch (const std::exception& error) {  // ours, the disk's, LibTorch's
       give_up(error);
       throw;
     }
-    files_.log(fmt::format("{} steps done", state_.step));
+    if (state_.step > first) files_.log(fmt::format("{} steps done", state_.step));
+    return state_.step - first;
   }
 
  private:
@@ -112,6 +118,7 @@ class Run {
     try {
       return distil();
     } catch (const engine::NonFiniteLogits& error) {  // the student cannot write; nothing was changed
+      clock_.book("rollout");
       files_.log(fmt::format("step {}: {}", state_.step + 1, error.what()));
       const Rollout nothing;
       return record({.rollout = &nothing, .scores = nullptr, .routes = nullptr}, stages_.skip());
@@ -129,9 +136,8 @@ class Run {
     clock_.book("route");
     const Experience experience = stages_.experience(rollout, scores, routes);
     if (state_.step == 0) check_first_routes(recipe_, experience);
-    learning_ = true;
+    whole_ = false;
     const UpdateResult update = stages_.learn(experience);
-    learning_ = false;
     clock_.book("learn");
     if (recipe_.train.rollouts) keep_rollout(files_, state_.step + 1, rollout, prompts, inputs_.tokenizer);
     return record(experience, update);
@@ -145,6 +151,7 @@ class Run {
     metrics["time"] = clock_.take();  // its `save` is that of the step before
     metrics["memory"] = {{"peak_bytes", peak_resident_bytes()}};
     files_.metrics(metrics);
+    whole_ = true;
     const std::string missing = left_out(metrics, update);
     if (!missing.empty()) files_.log(fmt::format("step {}: {}", state_.step, missing));
     const bool due = recipe_.checkpoint.every > 0 && state_.step % recipe_.checkpoint.every == 0;
@@ -153,7 +160,8 @@ class Run {
       save();
       throw UserError(
           "step {}: {} steps in a row made no update ({} in the last one); the weights as they were are in "
-          "{}/checkpoints/step_{}; are the teacher's weights whole, and is [optimizer] lr small enough?",
+          "{}/checkpoints/step_{}; are both models' weights whole, and is "
+          "[optimizer] lr small enough?",
           state_.step, state_.bad_steps, missing, recipe_.out, state_.step);
     }
     clock_.book("save");
@@ -165,15 +173,15 @@ class Run {
       files_.checkpoint(state_, inputs_.student, stages_.learner());
   }
 
-  void give_up(const UserError& error) {
+  void give_up(const std::exception& error) {
     if (state_.step == 0 && !files_.resumed()) {
       files_.discard();  // nothing was done that could be lost
       return;
     }
     try {
-      files_.log(fmt::format("stopped after step {}: {}", state_.step, error.what()));
-      if (!learning_) save();  // else some updates of the step that failed may be in the weights
-    } catch (const UserError&) {
+      files_.log(fmt::format("stopped: {}", error.what()));
+      if (whole_) save();
+    } catch (const std::exception&) {
       // The first error is the one to tell; what was saved before is whole.
     }
   }
@@ -181,18 +189,18 @@ class Run {
   const Recipe& recipe_;
   Inputs& inputs_;
   Stages stages_;
-  RunDirectory files_;
   PromptOrder order_;
+  RunDirectory files_;
   RunState state_;
   StageClock clock_;
-  bool learning_ = false;
+  bool whole_ = true;  // the weights are those of `state_`, and its lines are written
 };
 
 }  // namespace
 
-void train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch, Start start) {
+std::int64_t train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch, Start start) {
   check_recipe(recipe);
-  Run(recipe, inputs, start).go(watch);
+  return Run(recipe, inputs, start).go(watch);
 }
 
 }  // namespace routeopd::train
