@@ -1,6 +1,6 @@
 // Checkpoints: Hugging Face directories with state/ beside the weights, from which a run goes on as if it had never
 // stopped. Random numbers are addressed and prompts follow from the step, so what a run carries along is little: weights,
-// moments, and three counters.
+// moments, and four counters.
 //
 //   step_N/model.safetensors, config.json, tokenizer files   the student, for any tool
 //   step_N/state/optimizer.safetensors                       AdamW's moments
