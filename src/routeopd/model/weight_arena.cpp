@@ -20,7 +20,8 @@ WeightArena::WeightArena(std::int64_t floats) : size_(floats) {
   void* const start = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (start == MAP_FAILED)
     throw UserError(
-        "memory: expected {:.1f} GB for weights or keys and values, got none; try a smaller model or kv_memory",
+        "memory: expected {:.1f} GB for weights or keys and values, got none; try a smaller model or "
+        "kv_memory",
         static_cast<double>(mapped) / 1e9);
   const auto address = reinterpret_cast<std::uintptr_t>(start);
   auto* const first = reinterpret_cast<float*>((address + kHugePage - 1) / kHugePage * kHugePage);
