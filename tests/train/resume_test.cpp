@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <utility>
 
 #include "routeopd/base/interrupt.h"
 #include "run_testing.h"
@@ -22,6 +23,17 @@ Recipe long_recipe(const fs::path& out, const std::string& arm) {
   recipe.train.minibatches = 2;
   recipe.checkpoint.every = 100;
   return recipe;
+}
+
+// The same run twice, under two names.
+std::pair<Recipe, Recipe> two_recipes(const TemporaryDirectory& directory, std::int64_t steps,
+                                      std::int64_t checkpoint_every = 100) {
+  Recipe whole = long_recipe(directory.path() / "whole", "routeopd");
+  whole.train.steps = steps;
+  whole.checkpoint.every = checkpoint_every;
+  Recipe parts = whole;
+  parts.out = (directory.path() / "parts").string();
+  return {whole, parts};
 }
 
 // Trains until `step` steps are done, then stops as Ctrl-C would.
@@ -88,10 +100,7 @@ TEST(ResumeRun, InBfloat16AndWithRecomputation) {
 // Killed: lines of steps that no checkpoint holds, the last one cut.
 TEST(ResumeRun, LinesBehindTheCheckpointAreWrittenAnew) {
   const TemporaryDirectory directory;
-  Recipe whole = long_recipe(directory.path() / "whole", "routeopd");
-  whole.train.steps = 6;
-  Recipe parts = whole;
-  parts.out = (directory.path() / "parts").string();
+  const auto [whole, parts] = two_recipes(directory, 6);
   run(whole);
   run_until(parts, 2);
   const fs::path lines = fs::path(parts.out) / "metrics.jsonl";
@@ -102,11 +111,7 @@ TEST(ResumeRun, LinesBehindTheCheckpointAreWrittenAnew) {
 
 TEST(ResumeRun, TakesTheNewestCheckpointThatVerifies) {
   const TemporaryDirectory directory;
-  Recipe whole = long_recipe(directory.path() / "whole", "routeopd");
-  whole.train.steps = 6;
-  whole.checkpoint.every = 2;
-  Recipe parts = whole;
-  parts.out = (directory.path() / "parts").string();
+  const auto [whole, parts] = two_recipes(directory, 6, /*checkpoint_every=*/2);
   run(whole);
   run_until(parts, 4);
   // One byte of the moments differs: the weights would load, and the run would go another way.
@@ -138,10 +143,7 @@ TEST(ResumeRun, SaysWhenNoCheckpointVerifies) {
 
 TEST(ResumeRun, WithoutACheckpointItBeginsAgain) {
   const TemporaryDirectory directory;
-  Recipe whole = long_recipe(directory.path() / "whole", "routeopd");
-  whole.train.steps = 3;
-  Recipe parts = whole;
-  parts.out = (directory.path() / "parts").string();
+  const auto [whole, parts] = two_recipes(directory, 3);
   run(whole);
   run_until(parts, 1);
   fs::remove_all(fs::path(parts.out) / "checkpoints");
@@ -225,10 +227,7 @@ TEST(ResumeRun, RefusesLinesThatCannotBeReadAndChangesNothing) {
 
 TEST(ResumeRun, ACheckpointUnderAnothersNameDoesNotVerify) {
   const TemporaryDirectory directory;
-  Recipe whole = long_recipe(directory.path() / "whole", "routeopd");
-  whole.train.steps = 5;
-  Recipe parts = whole;
-  parts.out = (directory.path() / "parts").string();
+  const auto [whole, parts] = two_recipes(directory, 5);
   run(whole);
   run_until(parts, 2);
   const fs::path checkpoints = fs::path(parts.out) / "checkpoints";

@@ -35,7 +35,7 @@ std::vector<std::string> files_under(const fs::path& directory) {
   return names;
 }
 
-// A file a thread.
+// Runs of files dealt to threads.
 std::vector<std::string> hashes_of(const fs::path& directory, const std::vector<std::string>& names) {
   std::vector<std::string> hashes(names.size());
   at::parallel_for(0, std::ssize(names), 1, [&](std::int64_t begin, std::int64_t end) {

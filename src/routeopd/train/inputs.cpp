@@ -49,8 +49,7 @@ void check_length(const Prompt& prompt, const Recipe& recipe, const formats::Mod
   if (missing > 0)
     throw UserError(
         "{}: prompt {} has {} tokens; with the longest response it passes the {} positions of the {} by {}; "
-        "try "
-        "a smaller [rollout] max_new_tokens",
+        "try a smaller [rollout] max_new_tokens",
         recipe.data.prompts, prompt.id, prompt.ids.size(), config.max_position_embeddings, who, missing);
 }
 

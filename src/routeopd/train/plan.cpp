@@ -145,8 +145,7 @@ class Planner {
     const std::int64_t k = capture_options(objective).k;
     add("captured states", times(plan_.response_tokens, student_.hidden_size * kFloat + k * 32),
         "hidden states and both models' top k, at the longest responses");
-    if (objective.k == routing::kFullSupport || objective.loss == routing::Loss::kFullRkl ||
-        objective.loss == routing::Loss::kFullFkl)
+    if (needs_teacher_hidden(objective))
       add("the teacher's hidden states", times(plan_.response_tokens, teacher_->hidden_size * kFloat), "");
   }
 

@@ -23,8 +23,7 @@ void check_it_can_learn(const Recipe& recipe) {
   if (objective.loss == routing::Loss::kRouted && objective.delta_m >= 1)
     throw UserError(
         "[objective] delta_m: no state's mismatch mass exceeds 1, so none would be routed and the loss has "
-        "no "
-        "gradient; choose a number below 1, such as 1e-6");
+        "no gradient; choose a number below 1, such as 1e-6");
   if (objective.needs_pool() && objective.k == routing::kFullSupport)
     throw UserError(
         "[objective] k: a full support leaves no background to draw destinations from; choose a number");

@@ -93,15 +93,19 @@ engine::Capture capture_options(const routing::ObjectiveOptions& options) {
   return {.k = options.k == routing::kFullSupport ? kTopOfFullSupport : options.k, .hidden = true};
 }
 
+bool needs_teacher_hidden(const routing::ObjectiveOptions& options) {
+  return options.k == routing::kFullSupport || options.loss == routing::Loss::kFullRkl ||
+         options.loss == routing::Loss::kFullFkl;
+}
+
 engine::ScoreOptions score_options(const routing::ObjectiveOptions& options, const Rollout& rollout,
                                    bool rescore, std::uint64_t seed, std::int32_t real_ids) {
-  using routing::Loss;
   engine::ScoreOptions scoring;
   scoring.k = capture_options(options).k;
   scoring.rescore = rescore;
-  const bool full = options.k == routing::kFullSupport;
-  scoring.teacher_hidden = full || options.loss == Loss::kFullRkl || options.loss == Loss::kFullFkl;
-  if (!options.needs_pool() || full) return scoring;  // a full support leaves no background
+  scoring.teacher_hidden = needs_teacher_hidden(options);
+  if (!options.needs_pool() || options.k == routing::kFullSupport)
+    return scoring;  // a full support leaves no background
 
   scoring.pool_columns = routing::kPoolDraws;
   scoring.pool_ids_NP = routing::background_pools_NP(rollout, real_ids, seed);

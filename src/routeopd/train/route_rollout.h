@@ -23,6 +23,9 @@ struct Heads {
   std::int32_t real_ids = 0;
 };
 
+// Whether the teacher's hidden states are kept: the objective or its support walks the whole vocabulary.
+bool needs_teacher_hidden(const routing::ObjectiveOptions& options);
+
 // What the scoring stage must bring for these options, background pool included.
 engine::ScoreOptions score_options(const routing::ObjectiveOptions& options, const Rollout& rollout,
                                    bool rescore, std::uint64_t seed, std::int32_t real_ids);
