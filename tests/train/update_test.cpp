@@ -16,6 +16,8 @@ namespace routeopd::train {
 namespace {
 
 constexpr double kGradientTolerance = 1e-4;  // relative, a tensor
+// Relative. A routed loss is the square of a difference of float32 logits: residuals of 0.06 from logits good to 6e-7.
+constexpr double kLossTolerance = 2e-5;
 constexpr double kUpdateTolerance = 1e-3;
 
 const Json& golden() {
@@ -92,7 +94,7 @@ TEST_P(OneUpdate, LossAndGradientsEqualPyTorch) {
   Step step(GetParam());
   const Json& expected = golden()["arms"][GetParam()];
   EXPECT_NEAR(step.result.loss, expected["loss"].get<double>(),
-              2e-5 * std::abs(expected["loss"].get<double>()));
+              kLossTolerance * std::abs(expected["loss"].get<double>()));
   EXPECT_LT(gradient_error(step.learner->gradients(), step, 1), kGradientTolerance);
   EXPECT_GT(gradient_error(step.learner->gradients(), step, -1), 1.0) << "a flipped sign must fail";
 }
@@ -126,7 +128,7 @@ TEST_P(OneUpdate, MicroBatchesDoNotMatter) {
   const Step whole(GetParam());
   for (const std::int64_t tokens : {1, 12, 30}) {
     const Step cut(GetParam(), tokens);
-    EXPECT_NEAR(cut.result.loss, whole.result.loss, 1e-6 * std::abs(whole.result.loss)) << tokens;
+    EXPECT_NEAR(cut.result.loss, whole.result.loss, kLossTolerance * std::abs(whole.result.loss)) << tokens;
     EXPECT_LT(gradient_error(cut.learner->gradients(), cut, 1), kGradientTolerance) << tokens;
   }
 }
@@ -162,7 +164,7 @@ TEST(Minibatches, CoverEveryResponseOnce) {
     Learner learner(cut.student, cut.teacher.head_VH, 90, cut.recipe);
     cut.learner->clear_gradients();
     const UpdateResult update = learner.update(cut.experience());
-    EXPECT_NEAR(update.loss, whole.result.loss, 1e-6 * whole.result.loss) << parts;
+    EXPECT_NEAR(update.loss, whole.result.loss, kLossTolerance * whole.result.loss) << parts;
     EXPECT_EQ(learner.optimizer().updates(), parts);
   }
 }
