@@ -22,16 +22,17 @@ import collections
 import json
 import os
 import pathlib
+import resource
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from engines import die_with_parent
-from grading_pairs import make_pairs
+from grading_pairs import make_pairs, read_lines
 from train_speed import processor
 
 HERE = pathlib.Path(__file__).parent
@@ -52,6 +53,13 @@ def write_lines(path: pathlib.Path, lines: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
 
 
+class Cost(NamedTuple):
+    """Of one pair: seconds that passed, and seconds of processors."""
+
+    seconds: float
+    processor: float
+
+
 class MathVerify:
     """A process that has imported Math-Verify and waits for the word to grade the pairs once."""
 
@@ -62,6 +70,7 @@ class MathVerify:
                                             text=True, preexec_fn=die_with_parent)
         except OSError as error:
             raise Failure(f"{python}: {error.strerror}") from None
+        # It ends with the end of its standard input, or with this process.
         self.versions: dict[str, str] = self.answer()["versions"]
         if not self.versions["math-verify"].startswith(VERSION):
             raise Failure(f"{python} has math-verify {self.versions['math-verify']}; the comparison is with {VERSION}x.")
@@ -72,18 +81,14 @@ class MathVerify:
             raise Failure(f"Math-Verify ended with {self.process.wait()}; does the interpreter have it?")
         return json.loads(line)
 
-    def grade(self) -> tuple[float, list[bool]]:
-        """Seconds a pair, and the verdicts."""
+    def grade(self) -> tuple[Cost, list[bool]]:
+        """What a pair cost, and the verdicts."""
         self.process.stdin.write("grade\n")
         self.process.stdin.flush()
         answer = self.answer()
         if len(answer["verdicts"]) != self.count:
             raise Failure(f"Math-Verify gave {len(answer['verdicts'])} verdicts on {self.count} pairs.")
-        return answer["seconds"] / self.count, answer["verdicts"]
-
-    def close(self) -> None:
-        self.process.stdin.close()
-        self.process.wait()
+        return Cost(answer["seconds"] / self.count, answer["processor"] / self.count), answer["verdicts"]
 
 
 class Ours:
@@ -93,14 +98,11 @@ class Ours:
         self.program, self.directory, self.count = program, directory, len(pairs)
         asked = [{key: pair[key] for key in ("id", "response", "answer")} for pair in pairs]
         write_lines(directory / "once.jsonl", asked)
-        with (directory / "repeated.jsonl").open("w", encoding="utf-8") as file:
-            once = (directory / "once.jsonl").read_text(encoding="utf-8")
-            for _ in range(REPEATS):
-                file.write(once)
+        write_lines(directory / "repeated.jsonl", [{**line, "id": f"{line['id']}.{copy}"} for copy in range(REPEATS) for line in asked])
         write_lines(directory / "one.jsonl", asked[:1])
 
     def run(self, name: str, count: int) -> tuple[float, list[dict[str, Any]]]:
-        """Seconds of the process, and what it wrote."""
+        """Seconds that the process took, and what it wrote."""
         out = self.directory / f"{name}_graded.jsonl"
         command = [self.program, "grade", "--quiet", "--in", str(self.directory / f"{name}.jsonl"), "--out", str(out)]
         out.unlink(missing_ok=True)
@@ -113,7 +115,7 @@ class Ours:
         seconds = time.perf_counter() - start
         if done.returncode != 0:
             raise Failure(f"{self.program} grade ended with {done.returncode}: {done.stderr.strip() or done.stdout.strip()}")
-        graded = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+        graded = read_lines(out)
         if len(graded) != count:
             raise Failure(f"{self.program} grade wrote {len(graded)} lines for {count}.")
         return seconds, graded
@@ -126,12 +128,15 @@ class Ours:
                 raise Failure(f"{self.program} grade: the line for {pair['id']} is {json.dumps(line)[:200]}")
         return graded
 
-    def grade(self, verdicts: list[bool]) -> float:
-        """Seconds a pair, after a check that a repeated pair gets the verdict that it got alone."""
+    def grade(self, verdicts: list[bool]) -> Cost:
+        """What a pair cost, after a check that a repeated pair gets the verdict that it got alone."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds, graded = self.run("repeated", self.count * REPEATS)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        processor_seconds = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
         if [line["correct"] for line in graded] != verdicts * REPEATS:
             raise Failure(f"{self.program} grade: verdicts change when the pairs are repeated.")
-        return seconds / (self.count * REPEATS)
+        return Cost(seconds / len(graded), processor_seconds / len(graded))
 
     def start(self) -> float:
         """Seconds of a run that grades one pair."""
@@ -180,7 +185,8 @@ def tell_slips(pairs: list[dict[str, Any]], ours: bool) -> None:
         print(f"  {slip:16} expected {yes(of[0]['expected'])}: {', '.join(counts)}")
 
 
-def tell_agreement(pairs: list[dict[str, Any]]) -> float:
+def tell_agreement(pairs: list[dict[str, Any]]) -> tuple[int, int]:
+    """Agreed, and counted: the pairs outside of slips."""
     counted = [pair for pair in pairs if pair["slip"] is None]
     differing = [pair for pair in counted if pair["ours"] != pair["math_verify"]]
     print("\nagreement by rewrite:")
@@ -192,7 +198,32 @@ def tell_agreement(pairs: list[dict[str, Any]]) -> float:
     for pair in differing:
         print(f"  {pair['rewrite']}: gold {pair['gold']} | {written(pair)} | read as {pair['extracted']!r} | ours {yes(pair['ours'])}, "
               f"Math-Verify {yes(pair['math_verify'])}, expected {yes(pair['expected'])}")
-    return (len(counted) - len(differing)) / len(counted)
+    return len(counted) - len(differing), len(counted)
+
+
+def tell_result(what: str, shown: str, value: float, least: float, target: str) -> list[str]:
+    """Says whether a target is met; what falls short."""
+    met = value >= least
+    print(f"{what}: {shown}, target >= {target}: {'ok' if met else 'SHORT'}")
+    return [] if met else [f"{what} {shown}, less than {target}"]
+
+
+# The comparison.
+
+def timed_rounds(peer: MathVerify, mine: Ours, pairs: list[dict[str, Any]], rounds: int) -> tuple[list[Cost], list[Cost]]:
+    """What a pair cost in every round, ours and theirs."""
+    ours: list[Cost] = []
+    theirs: list[Cost] = []
+    for number in range(rounds):
+        for side in (("ours", "theirs"), ("theirs", "ours"))[number % 2]:
+            if side == "ours":
+                ours.append(mine.grade([pair["ours"] for pair in pairs]))
+            else:
+                cost, again = peer.grade()
+                theirs.append(cost)
+                if changed := sum(verdict != pair["math_verify"] for verdict, pair in zip(again, pairs)):
+                    print(f"round {number + 1}: Math-Verify changed {changed} verdicts (its limits of time)", file=sys.stderr)
+    return ours, theirs
 
 
 def compare(args: argparse.Namespace, pairs: list[dict[str, Any]], scratch: pathlib.Path) -> list[str]:
@@ -201,17 +232,17 @@ def compare(args: argparse.Namespace, pairs: list[dict[str, Any]], scratch: path
     peer = MathVerify(args.python, scratch / "pairs.jsonl", len(pairs))
     print(f"{processor()}; {', '.join(f'{name} {version}' for name, version in peer.versions.items())}", flush=True)
     tell_pairs(pairs)
-    warm_up, theirs = peer.grade()
-    pairs = [{**{key: value for key, value in pair.items() if key != "slip"}, "math_verify": verdict, "slip": pair["slip"]}
-             for pair, verdict in zip(pairs, theirs)]
+    first, verdicts = peer.grade()
+    order = ("id", "suite", "rewrite", "gold", "response", "answer", "expected", "math_verify", "slip")
+    pairs = [{key: {**pair, "math_verify": verdict}[key] for key in order} for pair, verdict in zip(pairs, verdicts)]
     if args.out:
         args.out.mkdir(parents=True, exist_ok=True)
         write_lines(args.out / "pairs.jsonl", pairs)
     if not args.program:
-        peer.close()
         tell_slips(pairs, ours=False)
         tell_expected("Math-Verify", "math_verify", pairs)
-        print(f"\nMath-Verify: {warm_up * 1e3:.2f} ms a pair")
+        print(f"\nMath-Verify: {first.seconds * 1e3:.2f} ms a pair ({first.processor * 1e3:.2f} of a processor), all {len(pairs)} in "
+              f"{first.seconds * len(pairs):.1f} s")
         return []
 
     mine = Ours(args.program, pairs, scratch)
@@ -219,36 +250,21 @@ def compare(args: argparse.Namespace, pairs: list[dict[str, Any]], scratch: path
     if args.out:
         write_lines(args.out / "graded.jsonl", graded)
     pairs = [{**pair, "ours": line["correct"], "extracted": line["extracted"]} for pair, line in zip(pairs, graded)]
-    verdicts = [pair["ours"] for pair in pairs]
-    seconds: dict[str, list[float]] = {"ours": [], "theirs": []}
-    for number in range(args.rounds):
-        for side in (("ours", "theirs"), ("theirs", "ours"))[number % 2]:
-            if side == "ours":
-                seconds[side].append(mine.grade(verdicts))
-            else:
-                each, again = peer.grade()
-                changed = sum(one != other for one, other in zip(again, theirs))
-                if changed:
-                    print(f"round {number + 1}: Math-Verify changed {changed} verdicts (its limits of time)", file=sys.stderr)
-                seconds[side].append(each)
-    peer.close()
+    ours, theirs = timed_rounds(peer, mine, pairs, args.rounds)
 
-    agreement = tell_agreement(pairs)
+    agreed, counted = tell_agreement(pairs)
     tell_slips(pairs, ours=True)
     tell_expected("Math-Verify", "math_verify", pairs)
     tell_expected("ours", "ours", pairs)
-    ratios = [b / a for a, b in zip(seconds["ours"], seconds["theirs"])]
+    for who, costs in (("ours", ours), ("Math-Verify", theirs)):
+        print(f"{who:12} {statistics.median(cost.seconds for cost in costs) * 1e6:.2f} us a pair, "
+              f"{statistics.median(cost.processor for cost in costs) * 1e6:.2f} of a processor")
+    print(f"ours graded {len(pairs) * REPEATS} pairs a run; to start and grade one takes {mine.start() * 1e3:.0f} ms, which is included")
+    ratios = [their.seconds / our.seconds for our, their in zip(ours, theirs)]
     speed = statistics.median(ratios)
-    print(f"\nours {statistics.median(seconds['ours']) * 1e6:.2f} us a pair ({len(pairs) * REPEATS} pairs a run, a start of "
-          f"{mine.start() * 1e3:.0f} ms included), Math-Verify {statistics.median(seconds['theirs']) * 1e3:.2f} ms")
-    print(f"agreement outside of slips: {agreement:.2%}, target >= {LEAST_AGREEMENT:.1%}: {'ok' if agreement >= LEAST_AGREEMENT else 'SHORT'}")
-    print(f"Math-Verify ÷ ours: {speed:.0f} [{min(ratios):.0f}, {max(ratios):.0f}] in {args.rounds} rounds, target >= {LEAST_SPEED:.0f}: "
-          f"{'ok' if speed >= LEAST_SPEED else 'SHORT'}")
-    short = []
-    if agreement < LEAST_AGREEMENT:
-        short.append(f"agreement {agreement:.2%} < {LEAST_AGREEMENT:.1%}")
-    if speed < LEAST_SPEED:
-        short.append(f"speed {speed:.1f} < {LEAST_SPEED:.0f}")
+    short = tell_result("agreement outside of slips", share(agreed, counted), agreed / counted, LEAST_AGREEMENT, f"{LEAST_AGREEMENT:.1%}")
+    short += tell_result("Math-Verify ÷ ours", f"{speed:.1f} [{min(ratios):.1f}, {max(ratios):.1f}] in {args.rounds} rounds", speed,
+                         LEAST_SPEED, f"{LEAST_SPEED:.0f}")
     return short
 
 
