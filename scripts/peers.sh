@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Live comparisons with Hugging Face's libraries (transformers, TRL), vLLM and llama.cpp.
+# Live comparisons with Hugging Face's libraries (transformers, TRL, Math-Verify), vLLM and llama.cpp.
 #   scripts/peers.sh PROGRAM
 #   PEERS_PYTHON=/path/to/python   use that interpreter's transformers; no .venv-peers is made
 #   PEERS_VLLM=/path/to/python     the same for vLLM and .venv-vllm (3.4 GB)
 #   PEERS_LLAMA=/path/to/python    the same for llama-cpp-python and .venv-llama (compiled for this machine)
 #   PEERS_TRL=/path/to/python      the same for TRL, which otherwise joins transformers in .venv-peers
-#   PEERS_SKIP=vllm,llama,trl      leave these out; "engines" leaves out the engines' speed as a whole
+#   PEERS_GRADER=/path/to/python   the same for Math-Verify, which joins transformers as well
+#   PEERS_SKIP=vllm,llama,trl,grader   leave these out; "engines" leaves out the engines' speed as a whole
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=$1
@@ -31,6 +32,16 @@ if [ -z "${PEERS_TRL:-}" ]; then
     .venv-peers/bin/python -m pip install -q --disable-pip-version-check trl==1.16.0 datasets==5.2.0 accelerate==1.15.0 \
       torch==2.13.0 transformers==5.22.2 tokenizers==0.23.3 safetensors==0.8.0
     touch .venv-peers/ready-trl
+  fi
+fi
+# So does Math-Verify.
+if [ -z "${PEERS_GRADER:-}" ]; then
+  PEERS_GRADER=$PEERS_PYTHON
+  if [[ ,$skip, != *,grader,* && $PEERS_PYTHON == .venv-peers/* && ! -e .venv-peers/ready-grader ]]; then
+    echo "peers: adding Math-Verify to .venv-peers"
+    .venv-peers/bin/python -m pip install -q --disable-pip-version-check math-verify==0.9.0 latex2sympy2_extended==1.11.0 \
+      antlr4-python3-runtime==4.13.2 sympy==1.14.0
+    touch .venv-peers/ready-grader
   fi
 fi
 # Engines to compare speed with; named ones are used as they are, others are made unless PEERS_SKIP has them.
@@ -102,7 +113,7 @@ tokenizers=("$shared/tokenizers/qwen3" "$shared/tokenizers/qwen2_5" "$shared/mod
 "$program" bench --quiet --only L
 
 # Last, because a busy machine can make it fall short: our speed beside theirs, in float32. One that falls short does not
-# keep the other from being measured.
+# keep the others from being measured.
 short=0
 engine_bench=${program%/*}/bench/engine_bench
 if skipped engines; then
@@ -116,7 +127,8 @@ else
     "$PEERS_PYTHON" "$shared/models/make_smollm2.py" "$smollm2-fp32.partial" --dtype float32
     mv "$smollm2-fp32.partial" "$smollm2-fp32"
   fi
-  engines=,$skip,  # of which it knows no trl
+  engines=,$skip,  # of which it knows no trl and no grader
+  engines=${engines//,grader,/,}
   "$PEERS_PYTHON" tests/peers/engine_speed.py "$engine_bench" "$smollm2-fp32" --skip "${engines//,trl,/,}" \
     --transformers "$PEERS_PYTHON" --vllm "${PEERS_VLLM:-}" --llama "${PEERS_LLAMA:-}" || short=1
 fi
@@ -124,5 +136,10 @@ if [[ ,$skip, == *,trl,* ]]; then
   echo "peers: skipped the speed of training beside TRL (PEERS_SKIP)"
 else
   SHARED=$shared python3 tests/peers/train_speed.py --program "$program" --trl "$PEERS_TRL" --work .cache/peers/train || short=1
+fi
+if [[ ,$skip, == *,grader,* ]]; then
+  echo "peers: skipped grading beside Math-Verify (PEERS_SKIP)"
+else
+  SHARED=$shared python3 tests/peers/grading.py --program "$program" --python "$PEERS_GRADER" || short=1
 fi
 exit $short
