@@ -13,13 +13,30 @@ namespace {
 
 struct CompareArguments {
   std::vector<std::string> directories;
+  std::vector<std::pair<std::string, std::string>> pairs;
   grade::Bootstrap bootstrap;
-  bool markdown = false;
+  std::size_t changes = 10;
+  report::TableFormat format = report::TableFormat::kText;
   OutputFlags output;
 };
 
 Json interval_json(const grade::Interval& interval) {
   return {{"mean", interval.mean}, {"low", interval.low}, {"high", interval.high}};
+}
+
+Json transitions_json(const grade::Transitions& counts) {
+  return {{"both", counts.both},
+          {"a_only", counts.a_only},
+          {"b_only", counts.b_only},
+          {"neither", counts.neither}};
+}
+
+Json macro_json(const grade::MacroRow& row) {
+  return {{"pairs", row.pairs},
+          {"avg_a", row.average_a},
+          {"avg_b", row.average_b},
+          {"contrast", interval_json(row.contrast)},
+          {"transitions", transitions_json(row.transitions)}};
 }
 
 Json comparison_json(const grade::Comparison& comparison) {
@@ -34,11 +51,7 @@ Json comparison_json(const grade::Comparison& comparison) {
                           {"avg_a", suite.average_a},
                           {"avg_b", suite.average_b},
                           {"contrast", interval_json(suite.contrast)},
-                          {"transitions",
-                           {{"both", suite.transitions.both},
-                            {"a_only", suite.transitions.a_only},
-                            {"b_only", suite.transitions.b_only},
-                            {"neither", suite.transitions.neither}}},
+                          {"transitions", transitions_json(suite.transitions)},
                           {"changes", changes}};
   }
   return {{"a", comparison.run_a},
@@ -46,10 +59,12 @@ Json comparison_json(const grade::Comparison& comparison) {
           {"avg_a", comparison.average_a},
           {"avg_b", comparison.average_b},
           {"contrast", interval_json(comparison.contrast)},
+          {"transitions", transitions_json(comparison.transitions)},
           {"suites", suites}};
 }
 
-void run_compare(const CompareArguments& arguments) {
+// The first directory with each of the others.
+void compare_with_first(const CompareArguments& arguments) {
   const grade::EvalRun first = grade::read_eval_directory(arguments.directories.front());
   Json all = Json::array();
   for (std::size_t i = 1; i < arguments.directories.size(); ++i) {
@@ -58,32 +73,67 @@ void run_compare(const CompareArguments& arguments) {
     if (arguments.output.json) {
       all.push_back(comparison_json(comparison));
     } else {
-      if (i > 1) std::cout << '\n';
-      std::cout << (arguments.markdown ? report::comparison_markdown(comparison)
-                                       : report::comparison_text(comparison));
+      std::cout << (i > 1 ? "\n" : "")
+                << report::comparison_report(comparison, arguments.format, arguments.changes);
     }
   }
   if (arguments.output.json) std::cout << (all.size() == 1 ? all.front() : all).dump() << '\n';
+}
+
+void compare_all_pairs(const CompareArguments& arguments) {
+  std::vector<std::pair<grade::EvalRun, grade::EvalRun>> runs;
+  for (const auto& [a, b] : arguments.pairs)
+    runs.emplace_back(grade::read_eval_directory(a), grade::read_eval_directory(b));
+  const grade::MacroComparison macro = grade::compare_pairs(runs, arguments.bootstrap);
+  if (!arguments.output.json) {
+    std::cout << report::macro_report(macro, arguments.format);
+    return;
+  }
+  Json answer = {{"pairs", Json::array()}, {"suites", Json::object()}, {"macro", macro_json(macro.average)}};
+  for (const grade::Comparison& pair : macro.pairs) answer["pairs"].push_back(comparison_json(pair));
+  for (const grade::MacroRow& row : macro.suites) answer["suites"][row.name] = macro_json(row);
+  std::cout << answer.dump() << '\n';
+}
+
+void run_compare(const CompareArguments& arguments) {
+  if (!arguments.pairs.empty()) {
+    compare_all_pairs(arguments);
+  } else if (arguments.directories.size() > 1) {
+    compare_with_first(arguments);
+  } else {
+    throw CLI::RequiredError("two or more eval directories, or --pair A B");
+  }
 }
 
 }  // namespace
 
 void add_compare(CLI::App& app) {
   const auto arguments = std::make_shared<CompareArguments>();
-  app.add_option("directories", arguments->directories,
-                 "Eval directories; the first is what the others are compared with")
-      ->required()
-      ->expected(2, 1000);
+  CLI::Option* const directories =
+      app.add_option("directories", arguments->directories,
+                     "Eval directories; the first is what the others are compared with")
+          ->expected(0, 1000);
+  app.add_option("--pair", arguments->pairs,
+                 "A B: eval directories of one pair; given several times, the mean over pairs is shown too")
+      ->excludes(directories);
   app.add_option("--seed", arguments->bootstrap.seed, "Seed of the bootstrap")->capture_default_str();
   app.add_option("--draws", arguments->bootstrap.draws, "Bootstrap draws")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
-  app.add_flag("--markdown", arguments->markdown, "Print Markdown");
+  app.add_option("--level", arguments->bootstrap.level, "Coverage of the intervals")
+      ->check(between(0.5, 0.9999))
+      ->capture_default_str();
+  app.add_option("--changes", arguments->changes, "Changed problems to show of each suite, worst first")
+      ->capture_default_str();
+  add_table_flags(app, arguments->format);
   add_output_flags(app, arguments->output);
   app.footer(
-      "Paired on (problem, sample); 95 % percentile interval of a bootstrap over problems.\n\n"
-      "Example:\n"
-      "  routeopd compare runs/eval-base runs/eval-student");
+      "Paired on (problem, sample); percentile interval of a bootstrap over problems. Runs whose problems, "
+      "samples or\n"
+      "decoding differ are refused. docs/evaluation.md says how often the intervals cover the truth.\n\n"
+      "Examples:\n"
+      "  routeopd compare runs/eval-base runs/eval-student\n"
+      "  routeopd compare --pair a/sampled_rkl a/routeopd --pair b/sampled_rkl b/routeopd --latex");
   app.callback([arguments] { run_compare(*arguments); });
 }
 

@@ -1,66 +1,101 @@
-// routeopd eval: sample, grade, summarise.
+// routeopd eval: sample, grade, summarise; one model, or every checkpoint of a run.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "command.h"
 #include "progress.h"
-#include "routeopd/base/sha256.h"
+#include "routeopd/base/atomic_file.h"
 #include "routeopd/engine/local_engine.h"
+#include "routeopd/eval/eval_directory.h"
 #include "routeopd/eval/evaluate.h"
-#include "routeopd/report/text_table.h"
+#include "routeopd/formats/json_file.h"
+#include "routeopd/formats/weight_files.h"
+#include "routeopd/train/recipe.h"
 
 namespace routeopd::app {
 namespace {
 
+namespace fs = std::filesystem;
+using report::Align;
+
 constexpr std::int64_t kMostNew = 16384;
+constexpr std::int64_t kMaxSummaryBytes = 1 << 26;
 
 struct EvalArguments {
-  std::string model, out;
+  std::string model, checkpoints, out;
   std::vector<std::string> suites;
   eval::Protocol protocol;
+  report::TableFormat format = report::TableFormat::kText;
   OutputFlags output;
 };
 
 // NAME=FILE, or FILE alone under its stem.
 std::pair<std::string, std::string> suite_argument(const std::string& word) {
   const std::size_t equals = word.find('=');
-  if (equals == std::string::npos) return {std::filesystem::path(word).stem().string(), word};
+  if (equals == std::string::npos) return {fs::path(word).stem().string(), word};
   return {word.substr(0, equals), word.substr(equals + 1)};
 }
 
+// N of step_N.
+std::optional<std::int64_t> step_of(const fs::path& directory) {
+  const std::string name = fs::path(directory / "").parent_path().filename().string();
+  std::int64_t step = 0;
+  if (!name.starts_with("step_")) return std::nullopt;
+  const auto [end, wrong] = std::from_chars(name.data() + 5, name.data() + name.size(), step);
+  if (wrong != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return step;
+}
+
 // What summary.json says of the model: where it lies, what its weights are, and the step of a run's checkpoint.
-Json model_json(const std::filesystem::path& directory) {
-  Json model = {{"path", directory.string()}, {"weights", sha256_of_file(directory / "model.safetensors")}};
-  const std::string name = std::filesystem::path(directory / "").parent_path().filename().string();
-  if (name.starts_with("step_")) model["step"] = value_of_word(name.substr(5));
+Json model_json(const fs::path& directory) {
+  Json model = {{"path", directory.string()}, {"weights", formats::weights_sha256(directory)}};
+  if (const auto step = step_of(directory)) model["step"] = *step;
   return model;
 }
 
-void print_summary(const Json& summary) {
-  using report::Align;
-  report::TextTable table({{"suite", Align::kLeft},
-                           {"problems", Align::kRight},
-                           {"samples", Align::kRight},
-                           {"Avg %", Align::kRight},
-                           {"95 %", Align::kRight},
-                           {"tokens", Align::kRight},
-                           {"clipped %", Align::kRight},
-                           {"format %", Align::kRight}});
-  for (const auto& [name, suite] : summary["suites"].items()) {
-    const auto percent = [&](const Json& share) { return fmt::format("{:.2f}", 100 * share.get<double>()); };
-    table.add({name, suite["n"].dump(), suite["samples"].dump(), percent(suite["avg"]),
-               fmt::format("[{}, {}]", percent(suite["avg_interval"][0]), percent(suite["avg_interval"][1])),
-               fmt::format("{:.1f}", suite["length"]["mean"].get<double>()), percent(suite["clip_rate"]),
-               percent(suite["format_rate"])});
-  }
-  std::cout << table.text();
+std::string percent(const Json& share) {
+  return fmt::format("{:.2f}", 100 * share.get<double>());
 }
 
-void run_eval(const EvalArguments& arguments) {
-  const text::Tokenizer tokenizer(arguments.model);
+std::string summary_table(const Json& summary, report::TableFormat format) {
+  const std::string samples = summary["decoding"]["n"].dump();
+  report::TextTable table({{"suite", Align::kLeft},
+                           {"problems", Align::kRight},
+                           {fmt::format("Avg@{} %", samples), Align::kRight},
+                           {"95 %", Align::kRight},
+                           {fmt::format("pass@{} %", samples), Align::kRight},
+                           {fmt::format("maj@{} %", samples), Align::kRight},
+                           {"tokens", Align::kRight},
+                           {"median", Align::kRight},
+                           {"P90", Align::kRight},
+                           {"clipped %", Align::kRight},
+                           {"format %", Align::kRight}});
+  const auto add = [&](const std::string& name, const std::string& problems, const Json& row) {
+    const auto length = [&](const char* which) {
+      return fmt::format("{:.1f}", row["length"][which].get<double>());
+    };
+    table.add({name, problems, percent(row["avg"]),
+               fmt::format("[{}, {}]", percent(row["avg_interval"][0]), percent(row["avg_interval"][1])),
+               percent(row["pass@k"][samples]), percent(row["maj@k"][samples]), length("mean"), length("p50"),
+               length("p90"), percent(row["clip_rate"]), percent(row["format_rate"])});
+  };
+  for (const auto& [name, suite] : summary["suites"].items()) add(name, suite["n"].dump(), suite);
+  if (summary["suites"].size() > 1) add("average", "", summary["average"]);
+  return table.rendered(format);
+}
+
+// One model into one directory. A complete evaluation of the same is read instead where `reuse` is set.
+Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, const fs::path& out,
+                    const std::string& label, bool reuse) {
+  const text::Tokenizer tokenizer(directory);
+  eval::Protocol protocol = arguments.protocol;
   std::vector<eval::Suite> suites;
   for (const std::string& word : arguments.suites) {
     const auto [name, path] = suite_argument(word);
@@ -69,10 +104,15 @@ void run_eval(const EvalArguments& arguments) {
       if (other.name == name)
         throw UserError("--suite: {} is named twice; give NAME=FILE with different names", name);
     }
-    suites.push_back(eval::read_suite(name, path, arguments.protocol, arguments.model, tokenizer));
+    suites.push_back(eval::read_suite(name, path, protocol, directory, tokenizer));
   }
-  const model::Model model = model::load_model(arguments.model);
-  eval::Protocol protocol = arguments.protocol;
+  if (reuse && eval::is_complete(out)) {
+    Json summary = formats::read_json_object(out / "summary.json", kMaxSummaryBytes);
+    if (summary["model"]["weights"] == formats::weights_sha256(directory)) return summary;
+    throw UserError("{}: is an evaluation of other weights than {}; name another --out", out.string(),
+                    directory.string());
+  }
+  const model::Model model = model::load_model(directory);
   protocol.max_new_tokens = kMostNew;  // what every suite's longest prompt leaves
   for (const eval::Suite& suite : suites) {
     const std::int64_t most = protocol.max_new_tokens;
@@ -81,20 +121,106 @@ void run_eval(const EvalArguments& arguments) {
   }
   engine::LocalEngine engine(model, tokenizer.real_ids());
   std::unique_ptr<Progress> progress;
-  const auto watch = [&](const eval::Suite& suite) -> engine::Watch {
-    progress.reset();  // the line of the suite before
-    progress = std::make_unique<Progress>("eval " + suite.name, std::ssize(suite.prompts) * protocol.n,
-                                          arguments.output.quiet);
-    return [&](std::int64_t done, std::int64_t, const Rollout&) { progress->update(done, "responses"); };
+  const auto watch = [&](const eval::EvalProgress& at) {
+    if (!progress) {
+      if (at.found > 0 && !arguments.output.quiet)
+        fmt::print(stderr, "{}: goes on with the {} of {} responses that are there\n", out.string(), at.found,
+                   at.total);
+      progress = std::make_unique<Progress>(label, at.total - at.found, arguments.output.quiet);
+    }
+    progress->update(at.done - at.found, fmt::format("{}, {} of {} responses", at.suite, at.done, at.total));
   };
-  const Json summary = eval::evaluate_into(arguments.out, engine, suites, protocol, tokenizer,
-                                           model_json(arguments.model), watch)
-                           .summary;
-  progress.reset();
+  return eval::evaluate_into(out, engine, suites, protocol, tokenizer, model_json(directory), watch).summary;
+}
+
+// Steps that have a checkpoint, ascending.
+std::vector<std::int64_t> checkpoint_steps(const fs::path& run) {
+  std::vector<std::int64_t> steps;
+  std::error_code unreadable;
+  for (const auto& entry : fs::directory_iterator(run / "checkpoints", unreadable)) {
+    if (const auto step = step_of(entry.path()); step && fs::exists(entry.path() / "config.json"))
+      steps.push_back(*step);
+  }
+  if (steps.empty())
+    throw UserError("{}: has no checkpoints/step_N; expected the directory of a run", run.string());
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+// Checkpoints that the run's recipe plans and that are not there: `keep` removed them, or the run has not come to them.
+std::vector<std::int64_t> steps_not_there(const fs::path& run, const std::vector<std::int64_t>& there) {
+  std::vector<std::int64_t> absent;
+  if (!fs::exists(run / "recipe.toml")) return absent;
+  const train::Recipe recipe = train::read_recipe((run / "recipe.toml").string());
+  if (recipe.checkpoint.every < 1) return absent;
+  for (std::int64_t step = recipe.checkpoint.every; step <= recipe.train.steps;
+       step += recipe.checkpoint.every) {
+    if (!std::binary_search(there.begin(), there.end(), step)) absent.push_back(step);
+  }
+  return absent;
+}
+
+std::string trajectory_table(const Json& trajectory, report::TableFormat format) {
+  std::vector<report::TextTable::Column> columns{{"step", Align::kRight}};
+  const Json& points = trajectory["points"];
+  std::vector<std::string> names;
+  for (const auto& item : points.front()["suites"].items()) names.push_back(item.key());
+  for (const std::string& name : names) columns.push_back({name + " %", Align::kRight});
+  for (const char* title : {"average %", "95 %", "tokens", "clipped %", "format %"})
+    columns.push_back({title, Align::kRight});
+  report::TextTable table(std::move(columns));
+  for (const Json& point : points) {
+    std::vector<std::string> row{point["step"].dump()};
+    for (const std::string& name : names) row.push_back(percent(point["suites"][name]["avg"]));
+    const Json& mean = point["average"];
+    row.push_back(percent(mean["avg"]));
+    row.push_back(
+        fmt::format("[{}, {}]", percent(mean["avg_interval"][0]), percent(mean["avg_interval"][1])));
+    row.push_back(fmt::format("{:.1f}", mean["length"]["mean"].get<double>()));
+    row.push_back(percent(mean["clip_rate"]));
+    row.push_back(percent(mean["format_rate"]));
+    table.add(std::move(row));
+  }
+  return table.rendered(format);
+}
+
+// OUT/step_N for every checkpoint, and OUT/trajectory.json, which grows with them.
+Json evaluate_checkpoints(const EvalArguments& arguments) {
+  const fs::path run = arguments.checkpoints, out = arguments.out;
+  const std::vector<std::int64_t> steps = checkpoint_steps(run);
+  const std::vector<std::int64_t> absent = steps_not_there(run, steps);
+  if (!absent.empty() && !arguments.output.quiet)
+    fmt::print(stderr, "{}: {} planned checkpoint{} not there: {}\n", run.string(), absent.size(),
+               absent.size() == 1 ? " is" : "s are", fmt::join(absent, ", "));
+  Json trajectory = {{"run", run.string()}, {"not_there", absent}, {"points", Json::array()}};
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const std::string name = fmt::format("step_{}", steps[i]);
+    const Json summary = evaluate_model(arguments, run / "checkpoints" / name, out / name,
+                                        fmt::format("eval {} ({} of {})", name, i + 1, steps.size()), true);
+    if (i == 0) {
+      for (const char* field : {"decoding", "seed", "template", "extractor"})
+        trajectory[field] = summary[field];
+    }
+    trajectory["points"].push_back({{"step", steps[i]},
+                                    {"model", summary["model"]},
+                                    {"avg", summary["avg"]},
+                                    {"average", summary["average"]},
+                                    {"suites", summary["suites"]}});
+    write_file(out / "trajectory.json", trajectory.dump(2) + "\n");
+  }
+  return trajectory;
+}
+
+void run_eval(const EvalArguments& arguments) {
+  if (arguments.model.empty() == arguments.checkpoints.empty())
+    throw CLI::RequiredError("either --model DIR or --checkpoints RUN");
+  const bool one = !arguments.model.empty();
+  const Json result = one ? evaluate_model(arguments, arguments.model, arguments.out, "eval", false)
+                          : evaluate_checkpoints(arguments);
   if (arguments.output.json) {
-    std::cout << summary.dump() << '\n';
+    std::cout << result.dump() << '\n';
   } else if (!arguments.output.quiet) {
-    print_summary(summary);
+    std::cout << (one ? summary_table(result, arguments.format) : trajectory_table(result, arguments.format));
   }
 }
 
@@ -104,11 +230,16 @@ void add_eval(CLI::App& app) {
   const auto arguments = std::make_shared<EvalArguments>();
   eval::Protocol& protocol = arguments->protocol;
   protocol.max_new_tokens = 0;
-  app.add_option("--model", arguments->model, "Hugging Face model directory")->required();
+  CLI::Option* const model = app.add_option("--model", arguments->model, "Hugging Face model directory");
+  app.add_option(
+         "--checkpoints", arguments->checkpoints,
+         "RUN: every checkpoint of this run in place of one model, into OUT/step_N and OUT/trajectory.json")
+      ->excludes(model);
   app.add_option("--suite", arguments->suites, "NAME=FILE: problems with answers, JSONL; may be repeated")
       ->required()
       ->allow_extra_args(false);
-  app.add_option("--out", arguments->out, "Eval directory; must not exist")->required();
+  app.add_option("--out", arguments->out, "Eval directory: new, or a stopped evaluation, which goes on")
+      ->required();
   add_decoding_options(app, protocol.prompt_template, protocol.temperature, protocol.top_p);
   app.add_option("--n", protocol.n, "Samples a problem")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option("--max-new", protocol.max_new_tokens,
@@ -116,12 +247,17 @@ void add_eval(CLI::App& app) {
       ->check(CLI::Range(0, 1 << 24))
       ->default_str("0");
   app.add_option("--seed", protocol.seed, "Seed of the addressed random numbers")->capture_default_str();
+  add_table_flags(app, arguments->format);
   add_output_flags(app, arguments->output);
   app.footer(
-      "Writes responses.jsonl and summary.json. `routeopd compare A B` contrasts two such directories.\n\n"
-      "Example:\n"
+      "Writes responses.jsonl as responses end, then problems.jsonl and summary.json. Stopped, the same "
+      "command goes on\n"
+      "where it was, with the same result. `routeopd compare A B` contrasts two such directories.\n\n"
+      "Examples:\n"
       "  routeopd eval --model lab/teacher --suite heldout=lab/heldout.jsonl --out runs/eval-teacher \\\n"
-      "    --template $'Problem: {problem}\\nSolution:' --max-new 80");
+      "    --template $'Problem: {problem}\\nSolution:' --max-new 80\n"
+      "  routeopd eval --checkpoints runs/one --suite math500=math500.jsonl --suite aime24=aime24.jsonl "
+      "--out runs/one-eval");
   app.callback([arguments] { run_eval(*arguments); });
 }
 

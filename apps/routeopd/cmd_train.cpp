@@ -73,7 +73,7 @@ class Evaluator {
     const auto directory = std::filesystem::path(recipe_.out) / "eval" / fmt::format("step_{}", step);
     if (std::filesystem::exists(directory / "summary.json")) return;
     std::error_code ignored;
-    std::filesystem::remove_all(directory, ignored);  // not finished
+    std::filesystem::remove_all(directory, ignored);  // not finished, and perhaps of other settings
     engine::LocalEngine engine(student_, tokenizer_.real_ids());
     const Json summary = eval::evaluate_into(directory, engine, suites_, protocol_, tokenizer_,
                                              {{"path", recipe_.out}, {"step", step}})

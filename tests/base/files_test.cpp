@@ -14,6 +14,7 @@
 
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
+#include "routeopd/base/line_file.h"
 #include "routeopd/base/parallel.h"
 
 namespace routeopd {
@@ -38,6 +39,28 @@ class Folder : public ::testing::Test {
   }
   fs::path folder_;
 };
+
+TEST_F(Folder, LinesThatAreKeptStandBeforeNewOnes) {
+  const fs::path path = folder_ / "lines";
+  std::ofstream(path) << "one\ntwo\nthr";  // the last was cut off
+  LineFile file(path, LineFile::Found::kKeep);
+  EXPECT_EQ(file.lines(), 2);
+  EXPECT_EQ(text_of(path), "one\ntwo\n");
+  file.write("three\n");
+  EXPECT_EQ(text_of(path), "one\ntwo\nthree\n");
+  const std::size_t places[] = {2, 0, 1};
+  file.finish(places);
+  EXPECT_EQ(text_of(path), "three\none\ntwo\n");
+}
+
+TEST_F(Folder, LinesThatAreReplacedStayUntilTheFirstNewOne) {
+  const fs::path path = folder_ / "lines";
+  std::ofstream(path) << "one\n";
+  LineFile file(path);
+  EXPECT_EQ(text_of(path), "one\n");
+  file.write("two\n");
+  EXPECT_EQ(text_of(path), "two\n");
+}
 
 TEST_F(Folder, AppearsOnCommitAndNotBefore) {
   const fs::path path = folder_ / "out.txt";

@@ -177,6 +177,31 @@ TEST(Generate, TellsOfEveryResponseAsItEnds) {
   }
 }
 
+// A part of the responses is what it is in the whole: an evaluation that was stopped asks for the rest.
+TEST(Generate, SamplesAskedForAreThoseOfTheWhole) {
+  Pair pair;
+  const std::vector<Prompt> prompts = some_prompts();
+  std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::int32_t>> whole, part;
+  const auto keep = [](auto& into) {
+    return [&into](std::int64_t, std::int64_t, const Rollout& one) {
+      EXPECT_TRUE(
+          into.emplace(std::pair(one.responses_B[0].prompt, one.responses_B[0].sample), one.id_N).second);
+    };
+  };
+  pair.write.generate(prompts, sampling(), {}, keep(whole));
+  Sampling some = sampling();
+  some.samples_P = {{2}, {0, 1, 2}, {1}, {0, 2}, {1, 2}};
+  const Rollout rollout = pair.write.generate(prompts, some, {}, keep(part));
+  EXPECT_EQ(rollout.responses_B.size(), 9U);
+  ASSERT_EQ(part.size(), 9U);
+  for (std::size_t p = 0; p < prompts.size(); ++p) {
+    for (const std::int32_t sample : some.samples_P[p]) {
+      const std::pair key(static_cast<std::int32_t>(p), sample);
+      EXPECT_EQ(part.at(key), whole.at(key)) << p << ", " << sample;
+    }
+  }
+}
+
 // New weights are seen after refresh(), and not before.
 TEST(Generate, TakesOverNewWeights) {
   Pair pair;

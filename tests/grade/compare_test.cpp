@@ -154,5 +154,61 @@ TEST(Compare, RefusesRunsOfAnotherProtocolAndSaysWhere) {
               HasSubstr("problem p2 of suite math is in the first alone"));
 }
 
+// The draws of a suite are the same in all pairs: the mean over pairs is then the contrast of the summed scores, which one
+// comparison of runs with both pairs' samples side by side has too.
+TEST(ComparePairs, SharesTheDrawsOfASuite) {
+  const std::vector<std::string> more_a{"10", "01", "11", "00"}, more_b{"11", "11", "10", "00"};
+  const std::vector<std::string> first_a{"11", "00", "11", "00"}, first_b{"11", "10", "01", "00"};
+  const auto beside = [](std::vector<std::string> left, const std::vector<std::string>& right) {
+    for (std::size_t p = 0; p < left.size(); ++p) left[p] += right[p];
+    return left;
+  };
+  const std::vector<std::pair<EvalRun, EvalRun>> pairs{
+      {run_of("A", first_a, kAimeA), run_of("B", first_b, kAimeB)},
+      {run_of("C", more_a, kAimeB), run_of("D", more_b, kAimeA)}};
+  const Bootstrap bootstrap{.draws = 400};
+  const MacroComparison macro = compare_pairs(pairs, bootstrap);
+  const Comparison together =
+      compare_runs(run_of("A", beside(first_a, more_a), beside(kAimeA, kAimeB)),
+                   run_of("B", beside(first_b, more_b), beside(kAimeB, kAimeA)), bootstrap);
+  ASSERT_EQ(macro.suites.size(), 2U);
+  for (std::size_t s = 0; s < 2; ++s) {
+    const MacroRow& row = macro.suites[s];
+    EXPECT_EQ(row.name, together.suites[s].name);
+    EXPECT_EQ(row.pairs, 2);
+    EXPECT_DOUBLE_EQ(row.average_a, together.suites[s].average_a);
+    EXPECT_DOUBLE_EQ(row.contrast.mean, together.suites[s].contrast.mean);
+    EXPECT_NEAR(row.contrast.low, together.suites[s].contrast.low, 1e-15);
+    EXPECT_NEAR(row.contrast.high, together.suites[s].contrast.high, 1e-15);
+  }
+  EXPECT_NEAR(macro.average.contrast.mean, together.contrast.mean, 1e-15);
+  EXPECT_NEAR(macro.average.contrast.low, together.contrast.low, 1e-15);
+  EXPECT_NEAR(macro.average.contrast.high, together.contrast.high, 1e-15);
+  EXPECT_EQ(macro.average.transitions.b_only, together.transitions.b_only);
+}
+
+TEST(ComparePairs, TakesProblemsInOneOrderAndRefusesOtherSuites) {
+  const Bootstrap bootstrap{.draws = 200};
+  std::vector<std::pair<EvalRun, EvalRun>> pairs{{run_of("A", kMathA, kAimeA), run_of("B", kMathB, kAimeB)},
+                                                 {run_of("C", kMathA, kAimeA), run_of("D", kMathB, kAimeB)}};
+  const Interval straight = compare_pairs(pairs, bootstrap).average.contrast;
+  for (EvalRun* run : {&pairs[1].first, &pairs[1].second}) {
+    EvalSuite& math = run->suites[1];
+    std::reverse(math.problems.begin(), math.problems.end());
+    std::vector<std::uint8_t> rows;
+    for (std::int64_t p = math.correctness.problems; p-- > 0;) {
+      const auto row = math.correctness.correct_PS.begin() + p * math.correctness.samples;
+      rows.insert(rows.end(), row, row + math.correctness.samples);
+    }
+    math.correctness.correct_PS = rows;
+  }
+  const Interval mixed = compare_pairs(pairs, bootstrap).average.contrast;
+  EXPECT_EQ(mixed.low, straight.low);
+  EXPECT_EQ(mixed.high, straight.high);
+  for (EvalRun* run : {&pairs[1].first, &pairs[1].second})
+    run->summary["suites"]["math"]["sha256"] = "another";
+  EXPECT_THAT(error_of([&] { compare_pairs(pairs, bootstrap); }), HasSubstr("sha256 of suite math"));
+}
+
 }  // namespace
 }  // namespace routeopd::grade

@@ -17,5 +17,25 @@ TEST(TextTable, AlignsByCharactersAndLeavesNoTrailingBlanks) {
             "longer   10\n");
 }
 
+TEST(TextTable, IsMarkdownAndLatexToo) {
+  TextTable table({{"name", Align::kLeft}, {"95 %", Align::kRight}});
+  table.add({"a_b|c\nd", "1"});
+  table.add({"[x]", "\\{~"});
+  EXPECT_EQ(table.rendered(TableFormat::kMarkdown),
+            "| name | 95 % |\n"
+            "|---|---:|\n"
+            "| a\\_b\\|c d | 1 |\n"
+            "| [x] | \\\\{~ |\n");
+  EXPECT_EQ(table.rendered(TableFormat::kLatex),
+            "\\begin{tabular}{lr}\n"
+            "\\toprule\n"
+            "name & 95 \\% \\\\\n"
+            "\\midrule\n"
+            "a\\_b|c d & 1 \\\\\n"
+            "{}[x] & \\textbackslash{}\\{\\~{} \\\\\n"
+            "\\bottomrule\n"
+            "\\end{tabular}\n");
+}
+
 }  // namespace
 }  // namespace routeopd::report

@@ -14,7 +14,7 @@
 
 namespace routeopd {
 
-LineFile::LineFile(std::filesystem::path path) : path_(std::move(path)) {
+LineFile::LineFile(std::filesystem::path path, Found found) : path_(std::move(path)) {
   namespace fs = std::filesystem;
   std::error_code unreadable;
   if (fs::exists(path_, unreadable) && !fs::is_regular_file(path_, unreadable)) {
@@ -25,6 +25,22 @@ LineFile::LineFile(std::filesystem::path path) : path_(std::move(path)) {
   made_ = !fs::exists(path_, unreadable);
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail("cannot be written");
+  if (found == Found::kKeep && !made_) keep_lines();
+}
+
+void LineFile::keep_lines() {
+  std::string part(std::size_t{1} << 20, '\0');
+  for (std::int64_t at = 0;;) {
+    const ::ssize_t count = ::pread(descriptor_, part.data(), part.size(), at);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail("cannot be read");
+    if (count == 0) break;
+    for (::ssize_t i = 0; i < count; ++i)
+      if (part[static_cast<std::size_t>(i)] == '\n') ends_.push_back(at + i + 1);
+    at += count;
+  }
+  if (::ftruncate(descriptor_, ends_.empty() ? 0 : ends_.back()) != 0) fail("cannot be written");
+  cleared_ = true;
 }
 
 LineFile::~LineFile() {

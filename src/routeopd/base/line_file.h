@@ -15,8 +15,11 @@ namespace routeopd {
 
 class LineFile {
  public:
-  // Throws UserError when the file cannot be written. What is in it stays until the first line comes.
-  explicit LineFile(std::filesystem::path path);
+  enum class Found { kReplace, kKeep };
+
+  // Throws UserError when the file cannot be written. What is in it stays until the first line comes, or for good with
+  // kKeep: new lines then go behind the old ones, whose last is taken away where it has no line feed.
+  explicit LineFile(std::filesystem::path path, Found found = Found::kReplace);
   // Removes the file where it made one and no line came.
   ~LineFile();
   LineFile(const LineFile&) = delete;
@@ -26,12 +29,15 @@ class LineFile {
   // the part it took.
   void write(std::string_view line);
 
+  std::int64_t lines() const { return std::ssize(ends_); }  // in the file
+
   // The file as it should be when all is done: flushed to the disk, and its lines in the order `places` (place i says
   // which of the lines written stands i-th), put there at once. Without places the order stays.
   void finish(std::span<const std::size_t> places = {});
 
  private:
   void clear();
+  void keep_lines();
   [[noreturn]] void fail(std::string_view what) const;
 
   std::filesystem::path path_;

@@ -28,6 +28,9 @@ struct Sampling {
   std::vector<std::string> stop{};
   bool ignore_eos = false;  // go on to max_new_tokens
   bool discard = false;     // responses are told to the watch and not kept: the rollout has none
+
+  // Which of the n responses of each prompt to write, ascending, at least one of each; empty: all of every prompt.
+  std::vector<std::vector<std::int32_t>> samples_P{};
 };
 
 // What to keep of the behaviour distribution, at temperature 1 whatever the decoding.

@@ -32,12 +32,18 @@ Rollout LocalEngine::generate(std::span<const Prompt> prompts, const Sampling& s
       prompts, pool,
       {.step_tokens = options_.step_tokens,
        .n = sampling.n,
+       .samples_P = sampling.samples_P,
        .copy_block = [&](std::int32_t from, std::int32_t to) { storage_->copy_block(from, to); },
        .begin =
            [&](Writing& writing) {
              if (!sampling.stop.empty()) writing.stop.emplace(*options_.tokenizer, sampling.stop);
            }});
 
+  std::int64_t total = std::ssize(prompts) * sampling.n;
+  if (!sampling.samples_P.empty()) {
+    total = 0;
+    for (const auto& samples : sampling.samples_P) total += std::ssize(samples);
+  }
   std::vector<std::unique_ptr<Writing>> ended;
   while (!scheduler.done()) {
     check_interrupt();
@@ -58,7 +64,7 @@ Rollout LocalEngine::generate(std::span<const Prompt> prompts, const Sampling& s
       one.hidden_size = capture.hidden ? model_.config.hidden_size : 0;
       append_response(*ended.back(), sampling, one);
       if (sampling.discard) ended.back().reset();
-      watch(std::ssize(ended), std::ssize(prompts) * sampling.n, one);
+      watch(std::ssize(ended), total, one);
     }
     ++stats_.steps;
     if (plan.batch.tokens() > 0 && plan.batch.tokens() == std::ssize(plan.batch.runs)) {

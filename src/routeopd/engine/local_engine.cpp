@@ -33,6 +33,10 @@ LocalEngine::LocalEngine(const model::Model& model, std::int32_t real_ids, Local
 }
 
 void LocalEngine::check_prompts(std::span<const Prompt> prompts, const Sampling& sampling) const {
+  ROUTEOPD_INVARIANT(sampling.samples_P.empty() || sampling.samples_P.size() == prompts.size());
+  for (const auto& samples : sampling.samples_P)
+    ROUTEOPD_INVARIANT(!samples.empty() && samples.front() >= 0 && samples.back() < sampling.n &&
+                       std::is_sorted(samples.begin(), samples.end(), std::less_equal<>()));
   for (const std::string& stop : sampling.stop)
     if (stop.empty() || text::find_invalid_utf8(stop) != std::string::npos)
       throw UserError("stop: expected texts of at least one character in UTF-8, got {}", shown(Json(stop)));

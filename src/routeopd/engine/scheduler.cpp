@@ -125,7 +125,7 @@ void Scheduler::read_prompts(std::int64_t& budget, StepPlan& plan) {
       ++next_prompt_;
     }
     PromptReading& reading = *prompts_[i];
-    if (reading.next_sample == options_.n) continue;  // its last response began in this step
+    if (reading.begun == responses_of(reading)) continue;  // its last response began in this step
     const std::vector<std::int32_t>& ids = ids_of(reading);
     if (reading.table.empty()) {
       const std::int64_t blocks = blocks_for(std::ssize(ids));
@@ -151,9 +151,9 @@ void Scheduler::begin_responses(StepPlan& plan) {
     if (reading->hidden_H.empty() || reading->read < std::ssize(ids_of(*reading))) continue;
     SampledState state{.prompt = reading.get(), .writings = {}};
     const bool copies = std::ssize(ids_of(*reading)) % model::kBlockPositions != 0;
-    while (reading->next_sample < options_.n && std::ssize(running_) < options_.step_tokens &&
+    while (reading->begun < responses_of(*reading) && std::ssize(running_) < options_.step_tokens &&
            !reading->table.empty()) {
-      const bool last = reading->next_sample + 1 == options_.n;
+      const bool last = reading->begun + 1 == responses_of(*reading);
       if (copies && !last && !hand_over_ && !fits(1)) break;
       state.writings.push_back(&begin_response(*reading, last || std::exchange(hand_over_, false)));
     }
@@ -165,7 +165,10 @@ void Scheduler::begin_responses(StepPlan& plan) {
 Writing& Scheduler::begin_response(PromptReading& reading, bool hand_over) {
   auto writing = std::make_unique<Writing>();
   writing->prompt = reading.prompt;
-  writing->sample = reading.next_sample++;
+  const std::size_t place = reading.begun++;
+  writing->sample = options_.samples_P.empty()
+                        ? static_cast<std::int32_t>(place)
+                        : options_.samples_P[static_cast<std::size_t>(reading.prompt)][place];
   writing->tokens = ids_of(reading);
   writing->prompt_tokens = writing->tokens.size();
   writing->prompt_number = all_[static_cast<std::size_t>(reading.prompt)].number;
@@ -214,8 +217,13 @@ std::vector<std::unique_ptr<Writing>> Scheduler::take_ended() {
     ended.push_back(std::move(writing));
   }
   std::erase(running_, nullptr);
-  std::erase_if(prompts_, [&](const auto& reading) { return reading->next_sample == options_.n; });
+  std::erase_if(prompts_, [&](const auto& reading) { return reading->begun == responses_of(*reading); });
   return ended;
+}
+
+std::size_t Scheduler::responses_of(const PromptReading& reading) const {
+  return options_.samples_P.empty() ? static_cast<std::size_t>(options_.n)
+                                    : options_.samples_P[static_cast<std::size_t>(reading.prompt)].size();
 }
 
 }  // namespace routeopd::engine

@@ -26,8 +26,8 @@ struct PromptReading {
   std::int32_t prompt = 0;
   std::vector<std::int32_t> table;
   std::int64_t read = 0;
-  std::int32_t next_sample = 0;  // the first that has not begun
-  std::vector<float> hidden_H;   // of its last token; empty until that is read
+  std::size_t begun = 0;        // of its responses
+  std::vector<float> hidden_H;  // of its last token; empty until that is read
 };
 
 // A state that tokens are drawn from after the forward: the next token of a response, or the first ones of responses.
@@ -50,6 +50,7 @@ class Scheduler {
   struct Options {
     std::int64_t step_tokens = 1024;
     std::int32_t n = 1;
+    std::span<const std::vector<std::int32_t>> samples_P{};  // as in Sampling
     std::function<void(std::int32_t from, std::int32_t to)> copy_block;
     std::function<void(Writing&)> begin;  // fills what a new response needs beside its prompt
   };
@@ -83,6 +84,7 @@ class Scheduler {
   PromptReading* youngest_holder();
   void drop(PromptReading& reading);
   const std::vector<std::int32_t>& ids_of(const PromptReading& reading) const;
+  std::size_t responses_of(const PromptReading& reading) const;
 
   std::span<const Prompt> all_;
   BlockPool& pool_;

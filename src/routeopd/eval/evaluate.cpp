@@ -2,44 +2,71 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/eval/evaluate.h"
 
-#include "routeopd/base/atomic_directory.h"
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/sha256.h"
+#include "routeopd/eval/eval_directory.h"
 #include "routeopd/grade/answer.h"
 #include "routeopd/text/prompts.h"
 
 namespace routeopd::eval {
 namespace {
 
-// summary.json: the model, the protocol and each suite's figures.
-Json summary_of(const Json& model, const Protocol& protocol, const std::vector<Suite>& suites,
-                const std::vector<std::vector<grade::EvalResponse>>& responses) {
-  Json summary = {{"model", model},
-                  {"decoding",
-                   {{"n", protocol.n},
-                    {"temperature", protocol.temperature},
-                    {"top_p", protocol.top_p},
-                    {"max_new_tokens", protocol.max_new_tokens}}},
-                  {"seed", protocol.seed},
-                  {"template", protocol.prompt_template},
-                  {"extractor", kExtractor},
-                  {"suites", Json::object()}};
-  double total = 0;
-  for (std::size_t i = 0; i < suites.size(); ++i) {
-    Json suite = grade::suite_summary(responses[i], grade::Bootstrap{});
-    suite["sha256"] = suites[i].sha256;
-    total += suite["avg"].get<double>();
-    summary["suites"][suites[i].name] = std::move(suite);
+engine::Sampling sampling_of(const Protocol& protocol) {
+  return {.n = protocol.n,
+          .decoding = {protocol.temperature, protocol.top_p},
+          .max_new_tokens = protocol.max_new_tokens,
+          .seed = protocol.seed,
+          .discard = true};
+}
+
+// The response of a rollout that has one, to `prompt`.
+grade::EvalResponse graded(const Rollout& rollout, const Suite& suite, const Prompt& prompt,
+                           const text::Tokenizer& tokenizer) {
+  const Response& written = rollout.responses_B.front();
+  grade::EvalResponse response;
+  response.suite = suite.name;
+  response.problem = prompt.id;
+  response.sample = written.sample;
+  response.response = tokenizer.decode(rollout.id_N, /*skip_special=*/true);
+  const grade::Grade grade = grade::grade_response(response.response, prompt.answer);
+  response.extracted = grade.extracted;
+  response.correct = grade.correct;
+  response.format_ok = grade.format_ok;
+  response.clipped = written.finish == Finish::kLength;
+  response.tokens = written.length;
+  return response;
+}
+
+// Lets the model write what is missing of one suite.
+void fill(EvalDirectory& directory, std::size_t number, engine::Engine& engine, const Suite& suite,
+          const Protocol& protocol, const text::Tokenizer& tokenizer, const EvalWatch& watch) {
+  std::vector<Prompt> prompts;
+  std::vector<std::size_t> rows;  // of the prompts in the suite
+  engine::Sampling sampling = sampling_of(protocol);
+  for (std::size_t p = 0; p < suite.prompts.size(); ++p) {
+    std::vector<std::int32_t> samples = directory.missing(number, p);
+    if (samples.empty()) continue;
+    prompts.push_back(suite.prompts[p]);
+    rows.push_back(p);
+    sampling.samples_P.push_back(std::move(samples));
   }
-  summary["avg"] = total / static_cast<double>(suites.size());
-  return summary;
+  const auto tell = [&] {
+    if (watch)
+      watch({suite.name, directory.total() - directory.missing(), directory.total(), directory.found()});
+  };
+  tell();
+  if (prompts.empty()) return;
+  engine.generate(prompts, sampling, {}, [&](std::int64_t, std::int64_t, const Rollout& one) {
+    const auto place = static_cast<std::size_t>(one.responses_B.front().prompt);
+    directory.add(number, rows[place], graded(one, suite, prompts[place], tokenizer));
+    tell();
+  });
 }
 
 }  // namespace
 
 Suite read_suite(const std::string& name, const std::string& path, const Protocol& protocol,
                  const std::filesystem::path& directory, const text::Tokenizer& tokenizer) {
-  Suite suite{.name = name, .sha256 = sha256_of_file(path), .prompts = {}};
+  Suite suite{.name = name, .file = path, .sha256 = sha256_of_file(path), .prompts = {}};
   suite.prompts =
       text::read_prompts(path, text::PromptTemplate(protocol.prompt_template, directory), &tokenizer);
   for (const Prompt& prompt : suite.prompts) {
@@ -49,52 +76,47 @@ Suite read_suite(const std::string& name, const std::string& path, const Protoco
 }
 
 std::vector<grade::EvalResponse> evaluate(engine::Engine& engine, const Suite& suite,
-                                          const Protocol& protocol, const text::Tokenizer& tokenizer,
-                                          const engine::Watch& watch) {
-  const engine::Sampling sampling{.n = protocol.n,
-                                  .decoding = {protocol.temperature, protocol.top_p},
-                                  .max_new_tokens = protocol.max_new_tokens,
-                                  .seed = protocol.seed};
-  const Rollout rollout = engine.generate(suite.prompts, sampling, {}, watch);
-  std::vector<grade::EvalResponse> graded;
-  for (const Response& response : rollout.responses_B) {
-    const Prompt& prompt = suite.prompts[static_cast<std::size_t>(response.prompt)];
-    const std::span ids(rollout.id_N.data() + response.first_state,
-                        static_cast<std::size_t>(response.length));
-    grade::EvalResponse one;
-    one.suite = suite.name;
-    one.problem = prompt.id;
-    one.sample = response.sample;
-    one.response = tokenizer.decode(ids, /*skip_special=*/true);
-    const grade::Grade grade = grade::grade_response(one.response, prompt.answer);
-    one.extracted = grade.extracted;
-    one.correct = grade.correct;
-    one.format_ok = grade.format_ok;
-    one.clipped = response.finish == Finish::kLength;
-    one.tokens = response.length;
-    graded.push_back(std::move(one));
-  }
-  return graded;
+                                          const Protocol& protocol, const text::Tokenizer& tokenizer) {
+  std::vector<grade::EvalResponse> responses(suite.prompts.size() * static_cast<std::size_t>(protocol.n));
+  engine.generate(
+      suite.prompts, sampling_of(protocol), {}, [&](std::int64_t, std::int64_t, const Rollout& one) {
+        const Response& written = one.responses_B.front();
+        const auto prompt = static_cast<std::size_t>(written.prompt);
+        responses[prompt * static_cast<std::size_t>(protocol.n) + static_cast<std::size_t>(written.sample)] =
+            graded(one, suite, suite.prompts[prompt], tokenizer);
+      });
+  return responses;
+}
+
+Json protocol_json(const Json& model, const Protocol& protocol, const std::vector<Suite>& suites) {
+  Json files = Json::object();
+  for (const Suite& suite : suites) files[suite.name] = {{"file", suite.file}, {"sha256", suite.sha256}};
+  return {{"model", model},
+          {"decoding",
+           {{"n", protocol.n},
+            {"temperature", protocol.temperature},
+            {"top_p", protocol.top_p},
+            {"max_new_tokens", protocol.max_new_tokens}}},
+          {"seed", protocol.seed},
+          {"template", protocol.prompt_template},
+          {"extractor", grade::kExtractor},
+          {"suites", files}};
 }
 
 Evaluation evaluate_into(const std::filesystem::path& directory, engine::Engine& engine,
                          const std::vector<Suite>& suites, const Protocol& protocol,
-                         const text::Tokenizer& tokenizer, const Json& model,
-                         const std::function<engine::Watch(const Suite&)>& watch) {
-  make_result_directory(directory);
-  Evaluation all;
+                         const text::Tokenizer& tokenizer, const Json& model, const EvalWatch& watch) {
+  std::vector<SuiteProblems> problems;
   for (const Suite& suite : suites) {
-    all.responses.push_back(
-        evaluate(engine, suite, protocol, tokenizer, watch ? watch(suite) : engine::Watch()));
+    SuiteProblems& one = problems.emplace_back(SuiteProblems{suite.name, {}});
+    for (const Prompt& prompt : suite.prompts) one.ids.push_back(prompt.id);
   }
-  AtomicFile lines(directory / "responses.jsonl");
-  for (const auto& suite : all.responses) {
-    for (const grade::EvalResponse& response : suite) lines.write(grade::line_of(response));
-  }
-  lines.commit();
-  all.summary = summary_of(model, protocol, suites, all.responses);
-  write_file(directory / "summary.json", all.summary.dump(2) + "\n");
-  return all;
+  EvalDirectory files(directory, protocol_json(model, protocol, suites), std::move(problems), protocol.n);
+  for (std::size_t s = 0; s < suites.size(); ++s)
+    fill(files, s, engine, suites[s], protocol, tokenizer, watch);
+  Evaluation evaluation{.summary = files.finish(), .responses = {}};
+  evaluation.responses = files.responses();
+  return evaluation;
 }
 
 grade::Correctness correctness_of(const std::vector<grade::EvalResponse>& responses, std::int64_t samples) {

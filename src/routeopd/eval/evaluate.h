@@ -1,5 +1,6 @@
 // Evaluation: n sampled responses to every problem of a suite, graded by their final answers. Random numbers are
-// addressed by (problem, sample, position), so that two models answer under the same numbers.
+// addressed by (problem, sample, position), so that two models answer under the same numbers, and an evaluation that was
+// stopped goes on as if it had not been.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -19,6 +20,7 @@ namespace routeopd::eval {
 
 struct Suite {
   std::string name;
+  std::string file;    // as it was named
   std::string sha256;  // of the file
   std::vector<Prompt> prompts;
 };
@@ -32,28 +34,37 @@ struct Protocol {
   std::string prompt_template = "chat";
 };
 
-// Names the way answers are read: two runs compare only when it is the same.
-inline constexpr const char* kExtractor = "final-answer-1";
-
-// Problems of a JSONL file; each needs an answer. `directory` is the model's, whose chat template may be asked for.
+// Problems of a JSONL file; each needs an answer. `directory` is the model's, whose chat template may
+// be asked for.
 Suite read_suite(const std::string& name, const std::string& path, const Protocol& protocol,
                  const std::filesystem::path& directory, const text::Tokenizer& tokenizer);
 
 // Every response of the suite, graded, problems in the file's order.
 std::vector<grade::EvalResponse> evaluate(engine::Engine& engine, const Suite& suite,
-                                          const Protocol& protocol, const text::Tokenizer& tokenizer,
-                                          const engine::Watch& watch = {});
+                                          const Protocol& protocol, const text::Tokenizer& tokenizer);
 
-// All suites, kept as an eval directory: responses.jsonl and summary.json in `directory`, which must not hold anything.
-// `model` is what the summary says of the model; `watch` is asked for once a suite.
+// How far an evaluation is: responses that are there, of how many, among them those that were there when it began.
+struct EvalProgress {
+  std::string suite;  // that is being answered
+  std::int64_t done = 0;
+  std::int64_t total = 0;
+  std::int64_t found = 0;
+};
+using EvalWatch = std::function<void(const EvalProgress&)>;
+
+// All suites, kept as an eval directory (eval_directory.h). `directory` must be new, or hold the same evaluation stopped
+// half-way, which then goes on. `model` is what the summary says of the model. The watch is also told before the first
+// response.
 struct Evaluation {
   Json summary;
-  std::vector<std::vector<grade::EvalResponse>> responses;  // one list a suite
+  std::vector<std::vector<grade::EvalResponse>> responses;  // one list a suite, without texts
 };
 Evaluation evaluate_into(const std::filesystem::path& directory, engine::Engine& engine,
                          const std::vector<Suite>& suites, const Protocol& protocol,
-                         const text::Tokenizer& tokenizer, const Json& model,
-                         const std::function<engine::Watch(const Suite&)>& watch = {});
+                         const text::Tokenizer& tokenizer, const Json& model, const EvalWatch& watch = {});
+
+// What summary.json and protocol.json say before there are figures.
+Json protocol_json(const Json& model, const Protocol& protocol, const std::vector<Suite>& suites);
 
 // Right and wrong alone, for contrasts in memory.
 grade::Correctness correctness_of(const std::vector<grade::EvalResponse>& responses, std::int64_t samples);

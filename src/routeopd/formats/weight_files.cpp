@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "routeopd/base/atomic_file.h"
+#include "routeopd/base/sha256.h"
 #include "routeopd/formats/json_file.h"
 
 namespace routeopd::formats {
@@ -94,6 +95,17 @@ void WeightFiles::open_shards(const fs::path& directory) {
 WeightFiles::Entry WeightFiles::find(const std::string& name) const {
   const auto found = tensors_.find(name);
   return found == tensors_.end() ? Entry() : found->second;
+}
+
+std::string weights_sha256(const fs::path& directory) {
+  std::error_code missing;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(directory, missing))
+    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  std::string hashes;
+  for (const fs::path& file : files) hashes += sha256_of_file(file);
+  return files.size() > 1 ? sha256(hashes) : hashes;
 }
 
 void write_weights(const fs::path& directory, const std::vector<TensorView>& tensors,

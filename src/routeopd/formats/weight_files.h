@@ -42,6 +42,10 @@ class WeightFiles {
   std::map<std::string, Entry> tensors_;
 };
 
+// One hash for all .safetensors files of a directory: SHA-256 of the one there is, or of the hashes (in hexadecimal) of
+// several, in the order of their names; empty where there are none.
+std::string weights_sha256(const std::filesystem::path& directory);
+
 // Writes the tensors into model.safetensors, or, when they exceed `shard_bytes`, into shards of at most that (or of one
 // tensor, where a single one is larger) with an index.
 void write_weights(const std::filesystem::path& directory, const std::vector<TensorView>& tensors,

@@ -8,6 +8,9 @@
 
 namespace routeopd::grade {
 
+// Names the way answers are read: two runs compare only when it is the same.
+inline constexpr const char* kExtractor = "math-1";
+
 struct Grade {
   std::string extracted;   // the answer as written, trimmed; empty when there is none
   bool format_ok = false;  // an answer could be read

@@ -3,6 +3,8 @@
 #include "routeopd/grade/compare.h"
 
 #include <algorithm>
+#include <deque>
+#include <map>
 #include <set>
 #include <unordered_map>
 
@@ -32,6 +34,10 @@ void check_equal(const EvalRun& a, const EvalRun& b, const std::string& field, c
   refuse(a, b, field, in_a, in_b);
 }
 
+Json hash_of(const EvalRun& run, const std::string& suite) {
+  return run.summary.value("suites", Json::object()).value(suite, Json::object()).value("sha256", Json());
+}
+
 void check_protocol(const EvalRun& a, const EvalRun& b) {
   const auto names = [](const EvalRun& run) {
     std::vector<std::string> found;
@@ -44,10 +50,7 @@ void check_protocol(const EvalRun& a, const EvalRun& b) {
   }
   for (std::size_t s = 0; s < a.suites.size(); ++s) {
     const std::string& name = a.suites[s].name;
-    const auto hash = [&](const EvalRun& run) {
-      return run.summary.value("suites", Json::object()).value(name, Json::object()).value("sha256", Json());
-    };
-    check_equal(a, b, "sha256 of suite " + name, hash(a), hash(b));
+    check_equal(a, b, "sha256 of suite " + name, hash_of(a, name), hash_of(b, name));
     const Correctness& rows_a = a.suites[s].correctness;
     const Correctness& rows_b = b.suites[s].correctness;
     check_equal(a, b, "samples of suite " + name, rows_a.samples, rows_b.samples);
@@ -55,18 +58,19 @@ void check_protocol(const EvalRun& a, const EvalRun& b) {
   }
 }
 
-// B's grades of one suite, in A's order of problems.
-Correctness reordered(const EvalRun& a, const EvalRun& b, std::size_t s) {
+// B's grades of one suite, in the order of A's problems. Both have as many.
+Correctness reordered(const EvalRun& a, const EvalSuite& suite_a, const EvalRun& b,
+                      const EvalSuite& suite_b) {
   std::unordered_map<std::string, std::int64_t> row_of;
-  const std::vector<std::string>& problems_b = b.suites[s].problems;
-  for (std::size_t p = 0; p < problems_b.size(); ++p) row_of[problems_b[p]] = static_cast<std::int64_t>(p);
-  const Correctness& from = b.suites[s].correctness;
+  for (std::size_t p = 0; p < suite_b.problems.size(); ++p)
+    row_of[suite_b.problems[p]] = static_cast<std::int64_t>(p);
+  const Correctness& from = suite_b.correctness;
   Correctness ordered{from.problems, from.samples, {}};
-  for (const std::string& problem : a.suites[s].problems) {
+  for (const std::string& problem : suite_a.problems) {
     const auto row = row_of.find(problem);
     if (row == row_of.end()) {
       throw UserError("{} and {} cannot be compared: problem {} of suite {} is in the first alone",
-                      a.directory, b.directory, problem, a.suites[s].name);
+                      a.directory, b.directory, problem, suite_a.name);
     }
     const auto first = from.correct_PS.begin() + row->second * from.samples;
     ordered.correct_PS.insert(ordered.correct_PS.end(), first, first + from.samples);
@@ -91,6 +95,38 @@ std::vector<ProblemChange> changes_of(const std::vector<std::string>& problems, 
   return changes;
 }
 
+void add(Transitions& sum, const Transitions& counts) {
+  sum.both += counts.both;
+  sum.a_only += counts.a_only;
+  sum.b_only += counts.b_only;
+  sum.neither += counts.neither;
+}
+
+// Suites of several pairs by name, each with the pair that had it first: that one's order of problems counts for all.
+struct SharedSuite {
+  const EvalRun* run = nullptr;
+  const EvalSuite* suite = nullptr;
+  std::uint32_t number = 0;
+};
+
+std::map<std::string, SharedSuite> shared_suites(std::span<const std::pair<EvalRun, EvalRun>> pairs) {
+  std::map<std::string, SharedSuite> shared;
+  for (const auto& [a, b] : pairs) {
+    for (const EvalSuite& suite : a.suites) {
+      const auto [found, fresh] = shared.try_emplace(suite.name, SharedSuite{&a, &suite});
+      if (fresh) continue;
+      const EvalRun& first = *found->second.run;
+      check_equal(first, a, "sha256 of suite " + suite.name, hash_of(first, suite.name),
+                  hash_of(a, suite.name));
+      check_equal(first, a, "the number of problems of suite " + suite.name,
+                  found->second.suite->correctness.problems, suite.correctness.problems);
+    }
+  }
+  std::uint32_t number = 0;
+  for (auto& entry : shared) entry.second.number = number++;
+  return shared;
+}
+
 }  // namespace
 
 Comparison compare_runs(const EvalRun& a, const EvalRun& b, Bootstrap bootstrap) {
@@ -100,7 +136,7 @@ Comparison compare_runs(const EvalRun& a, const EvalRun& b, Bootstrap bootstrap)
   std::vector<Correctness> all_b;
   for (std::size_t s = 0; s < a.suites.size(); ++s) {
     const Correctness& suite_a = all_a.emplace_back(a.suites[s].correctness);
-    const Correctness& suite_b = all_b.emplace_back(reordered(a, b, s));
+    const Correctness& suite_b = all_b.emplace_back(reordered(a, a.suites[s], b, b.suites[s]));
     Bootstrap own = bootstrap;
     own.first_suite += static_cast<std::uint32_t>(s);
     SuiteComparison row{a.suites[s].name,
@@ -114,14 +150,52 @@ Comparison compare_runs(const EvalRun& a, const EvalRun& b, Bootstrap bootstrap)
     const auto count = static_cast<double>(a.suites.size());
     comparison.average_a += row.average_a / count;
     comparison.average_b += row.average_b / count;
-    comparison.transitions.both += row.transitions.both;
-    comparison.transitions.a_only += row.transitions.a_only;
-    comparison.transitions.b_only += row.transitions.b_only;
-    comparison.transitions.neither += row.transitions.neither;
+    add(comparison.transitions, row.transitions);
     comparison.suites.push_back(std::move(row));
   }
   comparison.contrast = paired_contrast(all_a, all_b, bootstrap);
   return comparison;
+}
+
+MacroComparison compare_pairs(std::span<const std::pair<EvalRun, EvalRun>> pairs,
+                              const Bootstrap& bootstrap) {
+  MacroComparison macro{.pairs = {}, .bootstrap = bootstrap, .suites = {}, .average = {}};
+  for (const auto& [a, b] : pairs) macro.pairs.push_back(compare_runs(a, b, bootstrap));
+  const std::map<std::string, SharedSuite> shared = shared_suites(pairs);
+  std::deque<Correctness> ordered;  // what the terms point to
+  std::vector<WeightedContrast> terms;
+  std::map<std::string, std::vector<WeightedContrast>> terms_of;
+  std::map<std::string, MacroRow> rows;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const auto& [a, b] = pairs[i];
+    for (std::size_t s = 0; s < a.suites.size(); ++s) {
+      const SharedSuite& first = shared.at(a.suites[s].name);
+      const SuiteComparison& compared = macro.pairs[i].suites[s];
+      const Correctness& rows_a = ordered.emplace_back(reordered(*first.run, *first.suite, a, a.suites[s]));
+      const Correctness& rows_b = ordered.emplace_back(reordered(*first.run, *first.suite, b, b.suites[s]));
+      terms.push_back({&rows_a, &rows_b, first.number, 1 / static_cast<double>(a.suites.size())});
+      terms_of[compared.name].push_back({&rows_a, &rows_b, first.number, 1});
+      MacroRow& row = rows[compared.name];
+      row.name = compared.name;
+      ++row.pairs;
+      row.average_a += compared.average_a;
+      row.average_b += compared.average_b;
+      add(row.transitions, compared.transitions);
+    }
+    macro.average.average_a += macro.pairs[i].average_a / static_cast<double>(pairs.size());
+    macro.average.average_b += macro.pairs[i].average_b / static_cast<double>(pairs.size());
+    add(macro.average.transitions, macro.pairs[i].transitions);
+  }
+  for (auto& [name, row] : rows) {
+    row.average_a /= static_cast<double>(row.pairs);
+    row.average_b /= static_cast<double>(row.pairs);
+    row.contrast = weighted_contrast(terms_of[name], bootstrap);
+    macro.suites.push_back(row);
+  }
+  macro.average.name = "average";
+  macro.average.pairs = std::ssize(pairs);
+  macro.average.contrast = weighted_contrast(terms, bootstrap);
+  return macro;
 }
 
 }  // namespace routeopd::grade

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "routeopd/grade/eval_files.h"
@@ -45,5 +47,27 @@ struct Comparison {
 // problems, samples) under the same decoding, seed, template and extractor. The order of problems may differ:
 // A's is kept. A suite's row and the average over suites use the same draws of it.
 Comparison compare_runs(const EvalRun& a, const EvalRun& b, Bootstrap bootstrap);
+
+// The mean over several pairs of runs, such as one pair for each student and teacher: every pair has the same weight, and in
+// it every suite that it has.
+struct MacroRow {
+  std::string name;
+  std::int64_t pairs = 0;  // that have the suite
+  double average_a = 0;
+  double average_b = 0;
+  Interval contrast;
+  Transitions transitions;
+};
+
+struct MacroComparison {
+  std::vector<Comparison> pairs;
+  Bootstrap bootstrap;
+  std::vector<MacroRow> suites;  // by name
+  MacroRow average;
+};
+
+// A bootstrap draw takes the same problems of a suite in all pairs that have it. Throws UserError when a pair cannot be
+// compared, and when suites of one name are not one suite in all pairs (another file, or other problems).
+MacroComparison compare_pairs(std::span<const std::pair<EvalRun, EvalRun>> pairs, const Bootstrap& bootstrap);
 
 }  // namespace routeopd::grade

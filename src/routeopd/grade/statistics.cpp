@@ -53,19 +53,26 @@ struct Scores {
   std::vector<std::int64_t> of_P;
   double unit = 1;
 
-  Scores(std::vector<std::int64_t> scores_P, std::int64_t samples)
-      : of_P(std::move(scores_P)), unit(static_cast<double>(of_P.size()) * static_cast<double>(samples)) {}
+  std::uint32_t suite = 0;  // number in the address
+  double weight = 1;        // in the mean over suites
+
+  Scores(std::vector<std::int64_t> scores_P, std::int64_t samples, std::uint32_t suite_number)
+      : of_P(std::move(scores_P)),
+        unit(static_cast<double>(of_P.size()) * static_cast<double>(samples)),
+        suite(suite_number) {}
 
   double mean() const {
     return static_cast<double>(std::accumulate(of_P.begin(), of_P.end(), std::int64_t{0})) / unit;
   }
 
-  double resampled_mean(std::uint64_t seed, std::uint32_t suite, std::uint32_t draw) const {
+  double resampled_mean(const Bootstrap& bootstrap, std::uint32_t draw) const {
     const std::uint64_t problems = of_P.size();
     std::int64_t sum = 0;
     for (std::uint64_t i = 0; i < problems; i += 4) {
-      const StateAddress at{.step = suite, .prompt = draw, .position = static_cast<std::uint32_t>(i / 4)};
-      const PhiloxBlock words = addressed_words(seed, Purpose::kBootstrap, at, 0);
+      const StateAddress at{.step = bootstrap.first_suite + suite,
+                            .prompt = draw,
+                            .position = static_cast<std::uint32_t>(i / 4)};
+      const PhiloxBlock words = addressed_words(bootstrap.seed, Purpose::kBootstrap, at, 0);
       const std::size_t taken = std::min<std::uint64_t>(4, problems - i);
       for (std::size_t w = 0; w < taken; ++w) {
         // floor(unit_uniform(word) · P) in whole numbers: both factors have at most 25 bits.
@@ -84,22 +91,20 @@ Interval bootstrapped(const std::vector<Scores>& suites, const Bootstrap& bootst
     throw UserError("bootstrap: expected a level between 0 and 1, such as 0.95, got {}", bootstrap.level);
   }
   if (suites.empty()) throw UserError("bootstrap: expected at least one suite, got none");
-  if (suites.size() > std::uint64_t{UINT32_MAX} - bootstrap.first_suite + 1) {
-    throw UserError("bootstrap: {} suites from number {} on do not fit 32 bits", suites.size(),
-                    bootstrap.first_suite);
-  }
-  const auto count = static_cast<double>(suites.size());
+  double total = 0;
   Interval interval;
-  for (const Scores& suite : suites) interval.mean += suite.mean();
-  interval.mean /= count;
+  for (const Scores& suite : suites) {
+    if (suite.suite > UINT32_MAX - bootstrap.first_suite)
+      throw UserError("bootstrap: suites from number {} on do not fit 32 bits", bootstrap.first_suite);
+    interval.mean += suite.weight * suite.mean();
+    total += suite.weight;
+  }
+  interval.mean /= total;
 
   std::vector<double> means(static_cast<std::size_t>(bootstrap.draws));
   for (std::uint32_t draw = 0; draw < means.size(); ++draw) {
-    std::uint32_t number = bootstrap.first_suite;
-    for (const Scores& suite : suites) {
-      means[draw] += suite.resampled_mean(bootstrap.seed, number++, draw);
-    }
-    means[draw] /= count;
+    for (const Scores& suite : suites) means[draw] += suite.weight * suite.resampled_mean(bootstrap, draw);
+    means[draw] /= total;
   }
   std::sort(means.begin(), means.end());
   interval.low = quantile(means, (1 - bootstrap.level) / 2);
@@ -110,7 +115,7 @@ Interval bootstrapped(const std::vector<Scores>& suites, const Bootstrap& bootst
 }  // namespace
 
 double average(const Correctness& suite) {
-  return Scores(right_counts(suite), suite.samples).mean();
+  return Scores(right_counts(suite), suite.samples, 0).mean();
 }
 
 double pass_at_k(const Correctness& suite, std::int64_t k) {
@@ -131,25 +136,33 @@ double pass_at_k(const Correctness& suite, std::int64_t k) {
   return sum / static_cast<double>(suite.problems);
 }
 
+Interval weighted_contrast(std::span<const WeightedContrast> terms, const Bootstrap& bootstrap) {
+  std::vector<Scores> differences;
+  for (const WeightedContrast& term : terms) {
+    check_pair(*term.a, *term.b);
+    std::vector<std::int64_t> scores_P = right_counts(*term.b);
+    const std::vector<std::int64_t> before_P = right_counts(*term.a);
+    for (std::size_t p = 0; p < scores_P.size(); ++p) scores_P[p] -= before_P[p];
+    differences.emplace_back(std::move(scores_P), term.a->samples, term.suite).weight = term.weight;
+  }
+  return bootstrapped(differences, bootstrap);
+}
+
 Interval paired_contrast(std::span<const Correctness> a, std::span<const Correctness> b,
                          const Bootstrap& bootstrap) {
   if (a.size() != b.size()) {
     throw UserError("A has {} suites and B {}, expected the same suites in both", a.size(), b.size());
   }
-  std::vector<Scores> differences;
-  for (std::size_t s = 0; s < a.size(); ++s) {
-    check_pair(a[s], b[s]);
-    std::vector<std::int64_t> scores_P = right_counts(b[s]);
-    const std::vector<std::int64_t> before_P = right_counts(a[s]);
-    for (std::size_t p = 0; p < scores_P.size(); ++p) scores_P[p] -= before_P[p];
-    differences.emplace_back(std::move(scores_P), a[s].samples);
-  }
-  return bootstrapped(differences, bootstrap);
+  std::vector<WeightedContrast> terms;
+  for (std::size_t s = 0; s < a.size(); ++s)
+    terms.push_back({.a = &a[s], .b = &b[s], .suite = static_cast<std::uint32_t>(s)});
+  return weighted_contrast(terms, bootstrap);
 }
 
 Interval average_interval(std::span<const Correctness> suites, const Bootstrap& bootstrap) {
   std::vector<Scores> scores;
-  for (const Correctness& suite : suites) scores.emplace_back(right_counts(suite), suite.samples);
+  for (const Correctness& suite : suites)
+    scores.emplace_back(right_counts(suite), suite.samples, static_cast<std::uint32_t>(scores.size()));
   return bootstrapped(scores, bootstrap);
 }
 

@@ -51,6 +51,18 @@ struct Bootstrap {
 Interval paired_contrast(std::span<const Correctness> a, std::span<const Correctness> b,
                          const Bootstrap& bootstrap);
 
+// One suite of one pair of runs, as it enters a mean over several.
+struct WeightedContrast {
+  const Correctness* a = nullptr;
+  const Correctness* b = nullptr;
+  std::uint32_t suite =
+      0;  // its number in the address, without first_suite: terms with the same share their draws
+  double weight = 1;
+};
+
+// The mean of B - A over the terms by their weights. Terms of one suite hold its problems in one order.
+Interval weighted_contrast(std::span<const WeightedContrast> terms, const Bootstrap& bootstrap);
+
 // The interval of Avg@S itself, over problems; mean over suites last.
 Interval average_interval(std::span<const Correctness> suites, const Bootstrap& bootstrap);
 

@@ -1,6 +1,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <unordered_map>
 
@@ -84,7 +85,9 @@ Json lengths_of(std::span<const EvalResponse> responses) {
   const double sum = std::accumulate(tokens.begin(), tokens.end(), 0.0);
   return {{"mean", sum / static_cast<double>(tokens.size())},
           {"p10", quantile(tokens, 0.1)},
+          {"p25", quantile(tokens, 0.25)},
           {"p50", quantile(tokens, 0.5)},
+          {"p75", quantile(tokens, 0.75)},
           {"p90", quantile(tokens, 0.9)},
           {"max", tokens.back()}};
 }
@@ -95,28 +98,83 @@ double share_of(std::span<const EvalResponse> responses, bool EvalResponse::* fl
   return static_cast<double>(count) / static_cast<double>(responses.size());
 }
 
+// pass@k and maj@k for k = 1, 2, 4, … and S. `voted`: the share of right votes at each k - 1.
+Json at_k(const Correctness& suite, const std::vector<double>& voted) {
+  Json pass = Json::object(), majority = Json::object();
+  for (std::int64_t k = 1;; k = std::min(2 * k, suite.samples)) {
+    pass[std::to_string(k)] = pass_at_k(suite, k);
+    majority[std::to_string(k)] = voted[static_cast<std::size_t>(k - 1)];
+    if (k == suite.samples) return {{"pass@k", pass}, {"maj@k", majority}};
+  }
+}
+
+// The same object with every number replaced by its mean over all objects.
+Json mean_of(const std::vector<Json>& objects) {
+  Json mean = objects.front();
+  for (const auto& item : mean.items()) {
+    std::vector<Json> values;
+    for (const Json& object : objects) values.push_back(object.at(item.key()));
+    if (item.value().is_object()) {
+      item.value() = mean_of(values);
+    } else {
+      double sum = 0;
+      for (const Json& value : values) sum += value.get<double>();
+      item.value() = sum / static_cast<double>(values.size());
+    }
+  }
+  return mean;
+}
+
 }  // namespace
 
 Json suite_summary(std::span<const EvalResponse> responses, const Bootstrap& bootstrap) {
   const Table table = table_of(responses);
   const Correctness& suite = table.correctness;
   const Interval interval = average_interval({&suite, 1}, bootstrap);
-  const std::vector<double> voted = vote_shares(table);
-  Json pass = Json::object();
-  Json majority = Json::object();
-  for (std::int64_t k = 1; k <= suite.samples; k *= 2) {
-    pass[std::to_string(k)] = pass_at_k(suite, k);
-    majority[std::to_string(k)] = voted[static_cast<std::size_t>(k - 1)];
+  Json summary = {{"n", suite.problems},
+                  {"samples", suite.samples},
+                  {"avg", interval.mean},
+                  {"avg_interval", {interval.low, interval.high}},
+                  {"length", lengths_of(responses)},
+                  {"clip_rate", share_of(responses, &EvalResponse::clipped)},
+                  {"format_rate", share_of(responses, &EvalResponse::format_ok)}};
+  summary.update(at_k(suite, vote_shares(table)));
+  return summary;
+}
+
+std::vector<Json> problem_summaries(std::span<const EvalResponse> responses) {
+  const Table table = table_of(responses);
+  const auto samples = static_cast<std::size_t>(table.correctness.samples);
+  std::vector<Json> problems;
+  for (std::size_t first = 0; first < responses.size(); first += samples) {
+    std::vector<EvalResponse> own;
+    for (std::size_t s = 0; s < samples; ++s) own.push_back(*table.responses_PS[first + s]);
+    const Table alone = table_of(own);
+    const double share = average(alone.correctness);
+    Json& problem = problems.emplace_back(Json{{"suite", own.front().suite},
+                                               {"problem", own.front().problem},
+                                               {"samples", samples},
+                                               {"right", std::llround(share * static_cast<double>(samples))},
+                                               {"avg", share},
+                                               {"tokens", lengths_of(own)["mean"]},
+                                               {"clip_rate", share_of(own, &EvalResponse::clipped)},
+                                               {"format_rate", share_of(own, &EvalResponse::format_ok)}});
+    problem.update(at_k(alone.correctness, vote_shares(alone)));
   }
-  return {{"n", suite.problems},
-          {"samples", suite.samples},
-          {"avg", interval.mean},
-          {"avg_interval", {interval.low, interval.high}},
-          {"pass@k", pass},
-          {"maj@k", majority},
-          {"length", lengths_of(responses)},
-          {"clip_rate", share_of(responses, &EvalResponse::clipped)},
-          {"format_rate", share_of(responses, &EvalResponse::format_ok)}};
+  return problems;
+}
+
+Json average_summary(std::span<const std::vector<EvalResponse>> responses, std::vector<Json> summaries,
+                     const Bootstrap& bootstrap) {
+  std::vector<Correctness> suites;
+  for (const auto& suite : responses) suites.push_back(table_of(suite).correctness);
+  const Interval interval = average_interval(suites, bootstrap);
+  for (Json& summary : summaries)
+    for (const char* name : {"n", "samples", "avg", "avg_interval"}) summary.erase(name);
+  Json average = mean_of(summaries);
+  average["avg"] = interval.mean;
+  average["avg_interval"] = {interval.low, interval.high};
+  return average;
 }
 
 }  // namespace routeopd::grade

@@ -28,20 +28,14 @@ std::string points(double fraction) {
   return text == "+0.00" || text == "-0.00" ? "0.00" : text;
 }
 
-// An id comes from a file: in a table it must stay one cell of one line.
-std::string one_line(std::string text) {
-  std::replace_if(text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
-  return text;
-}
-
-Cells titles(const Comparison& comparison) {
+Cells titles(const grade::Bootstrap& bootstrap) {
   return {"suite",
           "problems",
           "samples",
           "A",
           "B",
           "B-A",
-          fmt::format("{:g} % interval", 100 * comparison.bootstrap.level),
+          fmt::format("{:g} % interval", 100 * bootstrap.level),
           "both",
           "A only",
           "B only",
@@ -50,7 +44,7 @@ Cells titles(const Comparison& comparison) {
 
 Cells row_of(const std::string& name, const std::string& problems, const std::string& samples, double a,
              double b, const Interval& contrast, const Transitions& counts) {
-  return {one_line(name),
+  return {name,
           problems,
           samples,
           percent(a),
@@ -80,7 +74,7 @@ std::vector<Cells> change_rows(const SuiteComparison& suite, std::size_t limit) 
   std::vector<Cells> rows;
   for (std::size_t i = 0; i < std::min(limit, suite.changes.size()); ++i) {
     const grade::ProblemChange& change = suite.changes[i];
-    rows.push_back({one_line(change.problem), std::to_string(change.right_a), std::to_string(change.right_b),
+    rows.push_back({change.problem, std::to_string(change.right_a), std::to_string(change.right_b),
                     fmt::format("{:+d}", change.right_b - change.right_a)});
   }
   return rows;
@@ -89,72 +83,86 @@ std::vector<Cells> change_rows(const SuiteComparison& suite, std::size_t limit) 
 const Cells kChangeTitles{"problem", "right in A", "right in B", "change"};
 
 std::string change_heading(const SuiteComparison& suite, std::size_t shown) {
-  std::string heading = fmt::format("{}: {} of {} problems changed", one_line(suite.name),
-                                    suite.changes.size(), suite.problems);
+  std::string heading =
+      fmt::format("{}: {} of {} problems changed", suite.name, suite.changes.size(), suite.problems);
   if (shown < suite.changes.size()) heading += fmt::format(", worst {} shown", shown);
   return heading;
 }
 
-std::string how(const Comparison& comparison) {
+std::string how(const grade::Bootstrap& bootstrap) {
   return fmt::format("Averages in %, B-A in points; paired bootstrap over problems, {} draws, seed {}.",
-                     comparison.bootstrap.draws, comparison.bootstrap.seed);
+                     bootstrap.draws, bootstrap.seed);
 }
 
-std::string text_table(const Cells& columns, const std::vector<Cells>& rows) {
+std::string table_of(const Cells& columns, const std::vector<Cells>& rows, TableFormat format) {
   std::vector<TextTable::Column> aligned;
   for (const std::string& title : columns) {
     aligned.push_back({title, aligned.empty() ? Align::kLeft : Align::kRight});
   }
   TextTable table(std::move(aligned));
   for (const Cells& row : rows) table.add(row);
-  return table.text();
+  return table.rendered(format);
 }
 
-std::string markdown_text(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (std::string_view("\\|`*_<").find(c) != std::string_view::npos) escaped += '\\';
-    escaped += c;
-  }
-  return escaped;
+// A line of words between tables: a comment in LaTeX, which has its own captions.
+std::string words(const std::string& line, TableFormat format) {
+  return fmt::format("{}{}\n", format == TableFormat::kLatex ? "% " : "", escaped(line, format));
 }
 
-std::string markdown_table(const Cells& columns, const std::vector<Cells>& rows) {
-  std::string out = "|";
-  for (const std::string& title : columns) out += fmt::format(" {} |", title);
-  out += "\n|";
-  for (std::size_t c = 0; c < columns.size(); ++c) out += c == 0 ? "---|" : "---:|";
-  out += "\n";
-  for (const Cells& row : rows) {
-    out += "|";
-    for (const std::string& cell : row) out += fmt::format(" {} |", markdown_text(cell));
-    out += "\n";
-  }
-  return out;
+std::string heading(const std::string& line, TableFormat format) {
+  return (format == TableFormat::kMarkdown ? "### " : "") + words(line, format);
 }
 
 }  // namespace
 
-std::string comparison_text(const Comparison& comparison, std::size_t changes) {
-  std::string out = fmt::format("A: {}\nB: {}\n\n", one_line(comparison.run_a), one_line(comparison.run_b));
-  out += fmt::format("{}\n{}\n", text_table(titles(comparison), rows_of(comparison)), how(comparison));
+std::string comparison_report(const Comparison& comparison, TableFormat format, std::size_t changes) {
+  std::string out = words("A: " + comparison.run_a, format);
+  if (format == TableFormat::kMarkdown) out.insert(out.size() - 1, "  ");  // a line break
+  out += fmt::format("{}\n{}\n{}", words("B: " + comparison.run_b, format),
+                     table_of(titles(comparison.bootstrap), rows_of(comparison), format),
+                     words(how(comparison.bootstrap), format));
   for (const SuiteComparison& suite : comparison.suites) {
     const std::vector<Cells> rows = change_rows(suite, changes);
-    out += fmt::format("\n{}\n", change_heading(suite, rows.size()));
-    if (!rows.empty()) out += text_table(kChangeTitles, rows);
+    out += fmt::format("\n{}", heading(change_heading(suite, rows.size()), format));
+    if (rows.empty()) continue;
+    if (format == TableFormat::kMarkdown) out += "\n";
+    out += table_of(kChangeTitles, rows, format);
   }
   return out;
 }
 
-std::string comparison_markdown(const Comparison& comparison, std::size_t changes) {
-  std::string out = fmt::format("A: {}  \nB: {}\n\n", markdown_text(one_line(comparison.run_a)),
-                                markdown_text(one_line(comparison.run_b)));
-  out += fmt::format("{}\n{}\n", markdown_table(titles(comparison), rows_of(comparison)), how(comparison));
-  for (const SuiteComparison& suite : comparison.suites) {
-    const std::vector<Cells> rows = change_rows(suite, changes);
-    out += fmt::format("\n### {}\n", markdown_text(change_heading(suite, rows.size())));
-    if (!rows.empty()) out += fmt::format("\n{}", markdown_table(kChangeTitles, rows));
+std::string macro_report(const grade::MacroComparison& macro, TableFormat format) {
+  const auto counted = [](const std::string& name, const std::string& pairs, double a, double b,
+                          const Interval& contrast, const Transitions& counts) {
+    Cells row = row_of(name, pairs, "", a, b, contrast, counts);
+    row.erase(row.begin() + 2);
+    return row;
+  };
+  const auto columns = [&](const std::string& first) {
+    Cells titled = titles(macro.bootstrap);
+    titled[0] = first;
+    titled[1] = "pairs";
+    titled.erase(titled.begin() + 2);
+    return titled;
+  };
+  std::vector<Cells> rows;
+  for (const Comparison& pair : macro.pairs) {
+    rows.push_back(counted(fmt::format("{} → {}", pair.run_a, pair.run_b), "", pair.average_a, pair.average_b,
+                           pair.contrast, pair.transitions));
   }
+  Cells titled = columns("A → B, average over suites");
+  titled.erase(titled.begin() + 1);
+  for (Cells& row : rows) row.erase(row.begin() + 1);
+  std::string out = fmt::format("{}\n", table_of(titled, rows, format));
+  rows.clear();
+  for (const grade::MacroRow& row : macro.suites)
+    rows.push_back(counted(row.name, std::to_string(row.pairs), row.average_a, row.average_b, row.contrast,
+                           row.transitions));
+  const grade::MacroRow& mean = macro.average;
+  rows.push_back(counted("macro average", std::to_string(mean.pairs), mean.average_a, mean.average_b,
+                         mean.contrast, mean.transitions));
+  out += fmt::format("{}\n{}", table_of(columns("mean over pairs"), rows, format),
+                     words(how(macro.bootstrap), format));
   return out;
 }
 

@@ -1,4 +1,4 @@
-// A comparison of two runs for a terminal and for a page.
+// A comparison of runs for a terminal, a page and a paper.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -7,14 +7,16 @@
 #include <string>
 
 #include "routeopd/grade/compare.h"
+#include "routeopd/report/text_table.h"
 
 namespace routeopd::report {
 
 // One row a suite and their average, in percent; then, for each suite, how many problems changed and at most
 // `changes` of them, worst first.
-std::string comparison_text(const grade::Comparison& comparison, std::size_t changes = 10);
+std::string comparison_report(const grade::Comparison& comparison, TableFormat format,
+                              std::size_t changes = 10);
 
-// The same as Markdown.
-std::string comparison_markdown(const grade::Comparison& comparison, std::size_t changes = 10);
+// One row a pair of runs, then the mean over them for each suite and on average.
+std::string macro_report(const grade::MacroComparison& macro, TableFormat format);
 
 }  // namespace routeopd::report

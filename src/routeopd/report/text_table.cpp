@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/text_table.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "routeopd/base/error.h"
@@ -20,14 +22,99 @@ std::string padded(const std::string& text, std::size_t columns, Align align) {
   return align == Align::kLeft ? text + space : space + text;
 }
 
+// Line feeds and other control characters would begin another line, or another cell.
+std::string one_line(std::string_view words) {
+  std::string line(words);
+  std::replace_if(line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  return line;
+}
+
+std::string markdown_words(std::string_view words) {
+  std::string out;
+  for (const char c : words) {
+    if (std::string_view("\\|`*_<").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string latex_words(std::string_view words) {
+  std::string out;
+  for (const char c : words) {
+    if (c == '\\') {
+      out += "\\textbackslash{}";
+    } else if (c == '~' || c == '^') {
+      out += fmt::format("\\{}{{}}", c);
+    } else if (std::string_view("&%$#_{}").find(c) != std::string_view::npos) {
+      out += fmt::format("\\{}", c);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
 }  // namespace
+
+std::string escaped(std::string_view words, TableFormat format) {
+  const std::string line = one_line(words);
+  switch (format) {
+    case TableFormat::kText:
+      return line;
+    case TableFormat::kMarkdown:
+      return markdown_words(line);
+    case TableFormat::kLatex:
+      return latex_words(line);
+  }
+  ROUTEOPD_INVARIANT(false);
+}
+
+std::string TextTable::rendered(TableFormat format) const {
+  if (format == TableFormat::kMarkdown) return markdown();
+  if (format == TableFormat::kLatex) return latex();
+  return plain();
+}
+
+std::string TextTable::markdown() const {
+  std::string out = "|";
+  for (const Column& column : columns_)
+    out += fmt::format(" {} |", escaped(column.title, TableFormat::kMarkdown));
+  out += "\n|";
+  for (const Column& column : columns_) out += column.align == Align::kLeft ? "---|" : "---:|";
+  out += "\n";
+  for (const auto& row : rows_) {
+    out += "|";
+    for (const std::string& cell : row) out += fmt::format(" {} |", escaped(cell, TableFormat::kMarkdown));
+    out += "\n";
+  }
+  return out;
+}
+
+std::string TextTable::latex() const {
+  std::string out = "\\begin{tabular}{";
+  for (const Column& column : columns_) out += column.align == Align::kLeft ? 'l' : 'r';
+  out += "}\n\\toprule\n";
+  const auto line = [&](const auto& cell) {
+    for (std::size_t c = 0; c < columns_.size(); ++c)
+      out += fmt::format("{}{}", c ? " & " : "", escaped(cell(c), TableFormat::kLatex));
+    out += " \\\\\n";
+  };
+  line([&](std::size_t c) { return columns_[c].title; });
+  out += "\\midrule\n";
+  for (const auto& row : rows_) {
+    // A first cell with a bracket would be read as an option of the line break before it.
+    if (row[0].starts_with('[')) out += "{}";
+    line([&](std::size_t c) { return row[c]; });
+  }
+  return out + "\\bottomrule\n\\end{tabular}\n";
+}
 
 void TextTable::add(std::vector<std::string> cells) {
   ROUTEOPD_INVARIANT(cells.size() == columns_.size());
   rows_.push_back(std::move(cells));
 }
 
-std::string TextTable::text() const {
+std::string TextTable::plain() const {
   std::vector<std::size_t> widths;
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     std::size_t widest = width(columns_[c].title);
@@ -48,7 +135,7 @@ std::string TextTable::text() const {
     line([&](std::size_t c) { return columns_[c].title; });
     line([&](std::size_t c) { return std::string(widths[c], '-'); });
   }
-  for (const auto& row : rows_) line([&](std::size_t c) { return row[c]; });
+  for (const auto& row : rows_) line([&](std::size_t c) { return one_line(row[c]); });
   return out;
 }
 

@@ -1,14 +1,20 @@
-// A plain table for a terminal: columns as wide as they need to be, numbers to the right.
+// A table of words and numbers: plain for a terminal, Markdown for a page, LaTeX (booktabs) for a paper. Cells come from
+// files too: each stays one cell of one line, whatever is in it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace routeopd::report {
 
 enum class Align { kLeft, kRight };
+enum class TableFormat { kText, kMarkdown, kLatex };
+
+// Words outside a table in the same three ways.
+std::string escaped(std::string_view words, TableFormat format);
 
 class TextTable {
  public:
@@ -20,9 +26,14 @@ class TextTable {
 
   // As many cells as columns.
   void add(std::vector<std::string> cells);
-  std::string text() const;
+  std::string text() const { return rendered(TableFormat::kText); }
+  std::string rendered(TableFormat format) const;
 
  private:
+  std::string plain() const;
+  std::string markdown() const;
+  std::string latex() const;
+
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };

@@ -17,6 +17,7 @@
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
 #include "routeopd/base/sha256.h"
+#include "routeopd/formats/weight_files.h"
 
 namespace routeopd::train {
 
@@ -49,19 +50,6 @@ void check_same_recipe(const fs::path& path, const Recipe& recipe) {
           "{}: {} differs from the recipe that the run began with ({}); say the same, or begin another run",
           path.string(), name, (path / "recipe.toml").string());
   }
-}
-
-// Of a file, or of all weight files of a directory; empty where there is nothing.
-std::string hash_of(const fs::path& path) {
-  std::error_code missing;
-  if (fs::is_regular_file(path, missing)) return sha256_of_file(path);
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(path, missing))
-    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  std::string hashes;
-  for (const fs::path& file : files) hashes += sha256_of_file(file);
-  return hashes.empty() ? "" : sha256(hashes);
 }
 
 // The part of a file that a run after `step` steps goes on from: up to its first line of a later step, or a last line that
@@ -138,8 +126,10 @@ RunDirectory::RunDirectory(const Recipe& recipe, Start start) : recipe_(recipe),
     make_result_directory(path_);
     lock_.emplace(path_);
   }
-  inputs_["prompts"] = hash_of(recipe.data.prompts);
-  if (!recipe.sft()) inputs_["teacher"] = hash_of(recipe.teacher.path);
+  std::error_code missing;
+  inputs_["prompts"] =
+      fs::is_regular_file(recipe.data.prompts, missing) ? sha256_of_file(recipe.data.prompts) : "";
+  if (!recipe.sft()) inputs_["teacher"] = formats::weights_sha256(recipe.teacher.path);
   if (!resumed_) write_file(path_ / "recipe.toml", text);
 }
 

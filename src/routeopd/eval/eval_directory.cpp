@@ -1,0 +1,165 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/eval/eval_directory.h"
+
+#include <set>
+
+#include "routeopd/base/atomic_directory.h"
+#include "routeopd/base/atomic_file.h"
+#include "routeopd/formats/json_file.h"
+#include "routeopd/formats/json_lines.h"
+
+namespace routeopd::eval {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kProtocol = "protocol.json";
+constexpr const char* kResponses = "responses.jsonl";
+constexpr const char* kProblems = "problems.jsonl";
+constexpr const char* kSummary = "summary.json";
+constexpr std::int64_t kMaxProtocolBytes = 1 << 24;
+
+// The dotted name of the first field that differs; empty: none.
+std::string difference(const Json& a, const Json& b, const std::string& name) {
+  if (a == b) return "";
+  if (!a.is_object() || !b.is_object()) return name;
+  std::set<std::string> keys;
+  for (const auto& item : a.items()) keys.insert(item.key());
+  for (const auto& item : b.items()) keys.insert(item.key());
+  for (const std::string& key : keys) {
+    const std::string field = name.empty() ? key : fmt::format("{}.{}", name, key);
+    if (field == "model.path") continue;  // a model may have been moved
+    if (std::string found = difference(a.value(key, Json()), b.value(key, Json()), field); !found.empty())
+      return found;
+  }
+  return "";
+}
+
+void check_same_protocol(const fs::path& path, const Json& mine) {
+  const Json theirs = formats::read_json_object(path / kProtocol, kMaxProtocolBytes);
+  const std::string field = difference(theirs, mine, "");
+  if (field.empty()) return;
+  throw UserError(
+      "{}: holds an evaluation that was stopped, with another {}; say the same to go on with it, or name "
+      "another directory",
+      path.string(), field);
+}
+
+}  // namespace
+
+bool is_complete(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path / kSummary, ignored) && !fs::exists(path / kProtocol, ignored);
+}
+
+EvalDirectory::EvalDirectory(const fs::path& path, Json protocol, std::vector<SuiteProblems> suites,
+                             std::int32_t n)
+    : path_(path), protocol_(std::move(protocol)), suites_(std::move(suites)), n_(n) {
+  std::error_code ignored;
+  const bool stopped = fs::is_regular_file(path / kProtocol, ignored);
+  if (!stopped && is_complete(path))
+    throw UserError("{}: exists already, a complete evaluation; name another directory, or remove it",
+                    path.string());
+  if (!stopped) make_result_directory(path);
+  lock_.emplace(path);
+  if (stopped) {
+    check_same_protocol(path, protocol_);
+  } else {
+    write_file(path / kProtocol, protocol_.dump(2) + "\n");
+  }
+  for (const SuiteProblems& suite : suites_) {
+    responses_.emplace_back(suite.ids.size() * static_cast<std::size_t>(n));
+    line_of_.emplace_back(suite.ids.size() * static_cast<std::size_t>(n), -1);
+  }
+  lines_.emplace(path / kResponses, LineFile::Found::kKeep);
+  if (stopped) read_found();
+}
+
+std::size_t EvalDirectory::place(std::size_t problem, std::int64_t sample) const {
+  return problem * static_cast<std::size_t>(n_) + static_cast<std::size_t>(sample);
+}
+
+void EvalDirectory::read_found() {
+  const fs::path path = path_ / kResponses;
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return;
+  std::unordered_map<std::string, std::pair<std::size_t, std::unordered_map<std::string, std::size_t>>> known;
+  for (std::size_t s = 0; s < suites_.size(); ++s) {
+    auto& [number, rows] = known[suites_[s].name];
+    number = s;
+    for (std::size_t p = 0; p < suites_[s].ids.size(); ++p) rows[suites_[s].ids[p]] = p;
+  }
+  formats::JsonLines lines(path.string());
+  while (const auto line = lines.next()) {
+    grade::EvalResponse response = grade::response_of(*line, lines.where());
+    const auto suite = known.find(response.suite);
+    if (suite == known.end()) throw UserError("{}: suite {} is not asked for", lines.where(), response.suite);
+    const auto& [number, rows] = suite->second;
+    const auto row = rows.find(response.problem);
+    if (row == rows.end() || response.sample >= n_)
+      throw UserError("{}: problem {}, sample {} is not in the suite", lines.where(), response.problem,
+                      response.sample);
+    const std::size_t at = place(row->second, response.sample);
+    if (line_of_[number][at] >= 0)
+      throw UserError("{}: problem {}, sample {} is there twice", lines.where(), response.problem,
+                      response.sample);
+    line_of_[number][at] = lines.line() - 1;
+    response.response.clear();
+    responses_[number][at] = std::move(response);
+    ++found_;
+  }
+}
+
+std::vector<std::int32_t> EvalDirectory::missing(std::size_t suite, std::size_t problem) const {
+  std::vector<std::int32_t> samples;
+  for (std::int32_t sample = 0; sample < n_; ++sample)
+    if (line_of_[suite][place(problem, sample)] < 0) samples.push_back(sample);
+  return samples;
+}
+
+std::int64_t EvalDirectory::total() const {
+  std::int64_t all = 0;
+  for (const SuiteProblems& suite : suites_) all += std::ssize(suite.ids) * n_;
+  return all;
+}
+
+std::int64_t EvalDirectory::missing() const {
+  return total() - found_ - added_;
+}
+
+void EvalDirectory::add(std::size_t suite, std::size_t problem, grade::EvalResponse response) {
+  const std::size_t at = place(problem, response.sample);
+  ROUTEOPD_INVARIANT(line_of_[suite][at] < 0);
+  line_of_[suite][at] = lines_->lines();
+  lines_->write(grade::line_of(response));
+  ++added_;
+  response.response.clear();
+  responses_[suite][at] = std::move(response);
+}
+
+Json EvalDirectory::finish() {
+  ROUTEOPD_INVARIANT(missing() == 0);
+  std::vector<std::size_t> places;
+  for (const auto& suite : line_of_)
+    for (const std::int64_t line : suite) places.push_back(static_cast<std::size_t>(line));
+  lines_->finish(places);
+  Json summary = protocol_;
+  std::vector<Json> figures;  // one a suite
+  AtomicFile problems(path_ / kProblems);
+  for (std::size_t s = 0; s < suites_.size(); ++s) {
+    figures.push_back(grade::suite_summary(responses_[s], grade::Bootstrap{}));
+    summary["suites"][suites_[s].name].update(figures.back());
+    for (const Json& problem : grade::problem_summaries(responses_[s]))
+      problems.write(problem.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
+  }
+  problems.commit();
+  summary["average"] = grade::average_summary(responses_, figures, grade::Bootstrap{});
+  summary["avg"] = summary["average"]["avg"];
+  write_file(path_ / kSummary, summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  std::error_code ignored;
+  fs::remove(path_ / kProtocol, ignored);
+  return summary;
+}
+
+}  // namespace routeopd::eval
