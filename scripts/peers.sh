@@ -92,6 +92,7 @@ done
 for model in tests/goldens/architectures/*/; do "$PEERS_PYTHON" tests/peers/scores.py "$program" "$model"; done
 
 shared=${SHARED:-../shared}
+SHARED=$shared python3 tests/peers/decontamination.py "$program"
 if [ ! -d "$shared/models/story" ]; then
   echo "peers: skipped what needs $shared (set SHARED): real models, tokenizers, templates and data"
   exit 0

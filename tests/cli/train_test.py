@@ -228,6 +228,44 @@ class Eval(Case):
         self.refuses("decoding.temperature", "compare", self.path / "base", self.path / "other")
 
 
+class Contamination(Case):
+    """A run says when nobody looked whether its prompts stand in a test set."""
+
+    def test_the_laboratory_was_checked(self):
+        answer = self.succeeds("train", RECIPE, "--out", self.path / "run", *SMALL)
+        self.assertNotIn("warning", answer.stderr)
+        self.assertNotIn("warning", (self.path / "run" / "log.txt").read_text())
+        self.assertEqual(json.loads(self.succeeds("train", RECIPE, "--dry-run", "--json").stdout)["warnings"], [])
+
+    def test_prompts_that_were_never_checked_or_changed_since(self):
+        prompts, clean = self.path / "prompts.jsonl", self.path / "clean.jsonl"
+        shutil.copy(LAB / "train.jsonl", prompts)
+
+        def says(name, path):
+            answer = self.succeeds("train", RECIPE, "--out", self.path / name, *SMALL, "--set", f"data.prompts={path}")
+            plan = ("train", RECIPE, "--dry-run", "--set", f"data.prompts={path}")
+            warnings = json.loads(self.succeeds(*plan, "--json").stdout)["warnings"]
+            shown = self.succeeds(*plan).stdout
+            log = (self.path / name / "log.txt").read_text()
+            for warning in warnings:
+                self.assertIn(f"warning: {warning}\n", answer.stderr)
+                self.assertIn(f"warning: {warning}\n", log)
+                self.assertIn(f"Warning: {warning}\n", shown)
+            if not warnings:
+                self.assertNotIn("warning", (answer.stderr + log + shown).lower())
+            return "".join(warnings)
+
+        never = says("never", prompts)
+        self.assertIn("never checked", never)
+        self.assertIn(f"routeopd decontaminate --train {prompts} --test", never)
+        self.succeeds("decontaminate", "--train", prompts, "--test", LAB / "heldout.jsonl", "--out", clean, "--quiet")
+        self.assertEqual(says("checked", clean), "")
+        clean.write_text("".join(clean.read_text().splitlines(keepends=True)[1:]))
+        self.assertIn("changed since it was checked", says("changed", clean))
+        quiet = self.succeeds("train", RECIPE, "--out", self.path / "quiet", *SMALL, "--quiet", "--set", f"data.prompts={prompts}")
+        self.assertEqual(quiet.stderr, "")
+
+
 class Lab(Case):
     def test_made_twice_with_the_same_bytes(self):
         arguments = ("--teacher-steps", 3, "--mild-steps", 2, "--base-steps", 2, "--quiet")
@@ -238,7 +276,7 @@ class Lab(Case):
         for name in files:
             self.assertEqual((self.path / "a" / name).read_bytes(), (self.path / "b" / name).read_bytes(), name)
         self.assertEqual(sorted(p.name for p in (self.path / "a").iterdir()),
-                         ["base", "heldout.jsonl", "teacher", "train.jsonl"])
+                         ["base", "heldout.jsonl", "teacher", "train.jsonl", "train.jsonl.decontaminated.json"])
         # What is committed differs in its weights alone: problems and tokenizer are the program's.
         for name in ("train.jsonl", "heldout.jsonl", "base/tokenizer.json", "teacher/config.json"):
             self.assertEqual((self.path / "a" / name).read_bytes(), (LAB / name).read_bytes(), name)

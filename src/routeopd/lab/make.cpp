@@ -7,6 +7,7 @@
 
 #include "routeopd/base/atomic_directory.h"
 #include "routeopd/base/atomic_file.h"
+#include "routeopd/grade/decontaminate.h"
 #include "routeopd/lab/task.h"
 #include "routeopd/model/model.h"
 #include "routeopd/text/prompts.h"
@@ -86,6 +87,22 @@ std::vector<Prompt> lessons(std::int64_t count, std::uint32_t first, const MakeO
     prompts.push_back(std::move(prompt));
   }
   return prompts;
+}
+
+// train.jsonl and heldout.jsonl, and the record of a check: which split a problem belongs to hangs on its numbers alone, so
+// no problem of one stands in the other, but a long one may share most of its words with one of the other. Such rows are
+// left out of train.jsonl; the committed files have none.
+void write_problem_files(const fs::path& directory, const MakeOptions& options) {
+  const fs::path all = directory / "problems.jsonl", heldout = directory / "heldout.jsonl";
+  write_problems(all, options.seed + 1, Split::kTrain, options.train_prompts);
+  write_problems(heldout, options.seed + 1, Split::kHeldOut, options.heldout_problems);
+  grade::DecontaminateOptions check;
+  check.train = all.string();
+  check.tests = {heldout.string()};
+  check.out = (directory / "train.jsonl").string();
+  check.keep_duplicates = check.keep_conflicts = true;
+  grade::decontaminate(check);
+  fs::remove(all);
 }
 
 constexpr std::int32_t kBatch = 32;
@@ -176,9 +193,7 @@ void make_laboratory(const fs::path& directory, const MakeOptions& options, cons
   }
   learn("base", target.path() / "teacher", kBaseStyle, options.base_steps, 8e-4, 0.999);
 
-  write_problems(target.path() / "train.jsonl", options.seed + 1, Split::kTrain, options.train_prompts);
-  write_problems(target.path() / "heldout.jsonl", options.seed + 1, Split::kHeldOut,
-                 options.heldout_problems);
+  write_problem_files(target.path(), options);
   fs::remove_all(start);
   fs::remove_all(runs);
   target.commit();

@@ -26,7 +26,8 @@ struct MakeOptions {
 using MakeWatch =
     std::function<void(const std::string& what, std::int64_t step, std::int64_t steps, double loss)>;
 
-// Writes DIRECTORY/{teacher,base} (Hugging Face directories), train.jsonl and heldout.jsonl; whole or not at all.
+// Writes DIRECTORY/{teacher,base} (Hugging Face directories), train.jsonl with its record of decontamination, and
+// heldout.jsonl; whole or not at all.
 void make_laboratory(const std::filesystem::path& directory, const MakeOptions& options,
                      const MakeWatch& watch = {});
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "routeopd/grade/decontamination_record.h"
 #include "routeopd/text/compatibility.h"
 #include "routeopd/text/prompts.h"
 
@@ -94,7 +95,14 @@ Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer) {
   inputs.tokenizer = &tokenizer;
   inputs.prompts = read_prompts(recipe, tokenizer, inputs.student.config,
                                 inputs.teacher ? &inputs.teacher->config : nullptr, inputs.too_long);
+  inputs.unchecked = contamination_of(recipe);
   return inputs;
+}
+
+std::string contamination_of(const Recipe& recipe) {
+  std::vector<std::string> suites;
+  for (const auto& [name, path] : recipe.eval.suites) suites.push_back(path);
+  return grade::contamination_warning(recipe.data.prompts, suites);
 }
 
 void check_prompts(const Recipe& recipe, const std::vector<Prompt>& prompts, std::int64_t too_long,

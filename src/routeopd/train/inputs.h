@@ -22,6 +22,7 @@ struct Inputs {
   std::int32_t real_ids = 0;
   std::vector<Prompt> prompts;
   std::int64_t too_long = 0;                   // prompts that were left out of these
+  std::string unchecked;                       // contamination_of() the prompts
   const text::Tokenizer* tokenizer = nullptr;  // for rollouts.jsonl
 };
 
@@ -33,6 +34,10 @@ Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer);
 std::vector<Prompt> read_prompts(const Recipe& recipe, const text::Tokenizer& tokenizer,
                                  const formats::ModelConfig& student, const formats::ModelConfig* teacher,
                                  std::int64_t& too_long);
+
+// What is to be said of the recipe's prompts before a run: that they were never checked against the test sets, changed since,
+// or not checked against a suite of [eval]. Empty where `routeopd decontaminate` answered for them.
+std::string contamination_of(const Recipe& recipe);
 
 // Throws UserError for prompts that the recipe cannot run on: too few, ids or lengths out of range, no response for sft.
 void check_prompts(const Recipe& recipe, const std::vector<Prompt>& prompts, std::int64_t too_long,

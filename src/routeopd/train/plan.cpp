@@ -61,6 +61,7 @@ class Planner {
     const formats::ModelConfig* const teacher = teacher_ ? &*teacher_ : nullptr;
     prompts_ = read_prompts(recipe, tokenizer, student_, teacher, plan_.too_long);
     check_prompts(recipe, prompts_, plan_.too_long, tokenizer.real_ids(), student_, teacher);
+    plan_.unchecked = contamination_of(recipe);
   }
 
   Plan make() {
@@ -216,6 +217,7 @@ std::string plan_text(const Plan& plan, const Recipe& recipe) {
                   : fmt::format("exceeds the {} that are free; try smaller [rollout] max_new_tokens or "
                                 "prompts_per_step, a smaller [train] micro_tokens, or recompute = true",
                                 byte_text(plan.available_bytes)));
+  if (!plan.unchecked.empty()) text += fmt::format("\nWarning: {}\n", plan.unchecked);
   return text;
 }
 
@@ -228,6 +230,7 @@ Json plan_json(const Plan& plan) {
           {"prompts_too_long", plan.too_long},
           {"prompt_tokens", plan.prompt_tokens},
           {"longest_prompt", plan.longest_prompt},
+          {"warnings", plan.unchecked.empty() ? Json::array() : Json::array({plan.unchecked})},
           {"steps", plan.steps},
           {"updates", plan.updates},
           {"passes", plan.passes},

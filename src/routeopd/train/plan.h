@@ -25,6 +25,7 @@ struct Plan {
   std::int64_t prompts = 0, too_long = 0;  // usable ones; those left out
   double prompt_tokens = 0;                // mean
   std::int64_t longest_prompt = 0;
+  std::string unchecked;  // contamination_of() the recipe's prompts
 
   // A step, with every response at its longest.
   std::int64_t responses = 0;

@@ -88,6 +88,7 @@ class Run {
                            recipe.seed, at::get_num_threads(), cpu_model()));
     if (inputs.too_long > 0)
       files_.log(fmt::format("{} prompts left out: too long for the models' positions", inputs.too_long));
+    if (!inputs.unchecked.empty()) files_.log("warning: " + inputs.unchecked);
   }
 
   std::int64_t go(const StepWatch& watch) {

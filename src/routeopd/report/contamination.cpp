@@ -1,0 +1,114 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/report/contamination.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "routeopd/base/grouped.h"
+#include "routeopd/report/text_table.h"
+#include "routeopd/report/visible_text.h"
+
+namespace routeopd::report {
+namespace {
+
+using grade::DecontaminateOptions;
+using grade::Decontamination;
+using Cells = std::vector<std::string>;
+
+std::string file_name(const std::string& path) {
+  return visible(std::filesystem::path(path).filename().string());
+}
+
+Cells titles(const DecontaminateOptions& options) {
+  Cells cells = {"test file", "problems", "equal", "normalised"};
+  for (const grade::Measure& measure : options.contamination.measures) {
+    cells.push_back(
+        fmt::format("{} {}, any", measure.n, measure.unit == grade::Unit::kWord ? "words" : "characters"));
+    cells.push_back(fmt::format("≥ {:g} %", 100 * options.contamination.coverage));
+  }
+  cells.emplace_back("rows");
+  return cells;
+}
+
+std::vector<Cells> rows_of(const Decontamination& result) {
+  std::vector<Cells> rows;
+  for (const grade::TestCounts& test : result.tests) {
+    Cells cells = {file_name(test.file), grouped(test.problems), grouped(test.raw), grouped(test.normalised)};
+    for (const grade::MeasureCounts& counts : test.measures) {
+      cells.push_back(grouped(counts.any));
+      cells.push_back(grouped(counts.covered));
+    }
+    cells.push_back(grouped(test.rows));
+    rows.push_back(std::move(cells));
+  }
+  return rows;
+}
+
+std::string training_line(const Decontamination& result) {
+  return fmt::format(
+      "{} rows, {} unique, {} unique normalised; {} groups with differing answers, {} of them raw",
+      grouped(result.rows), grouped(result.unique_raw), grouped(result.unique_normalised),
+      grouped(result.conflicts_normalised), grouped(result.conflicts_raw));
+}
+
+std::string markdown_text(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (std::string_view("\\|`*_<").find(c) != std::string_view::npos) escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+std::string markdown_table(const Cells& columns, const std::vector<Cells>& rows) {
+  std::string out = "|", rule = "|";
+  for (const std::string& title : columns) {
+    out += fmt::format(" {} |", title);
+    rule += rule.size() == 1 ? "---|" : "---:|";
+  }
+  out += fmt::format("\n{}\n", rule);
+  for (const Cells& row : rows) {
+    out += "|";
+    for (const std::string& cell : row) out += fmt::format(" {} |", markdown_text(cell));
+    out += "\n";
+  }
+  return out;
+}
+
+constexpr const char* kLegend =
+    "Test problems that equal a training row, raw and normalised; that share an n-gram with one; of which "
+    "one row has\n"
+    "that share of the n-grams. Rows: training rows that are equal or reach the share.";
+
+std::string outcome(const Decontamination& result, const DecontaminateOptions& options) {
+  std::string text =
+      fmt::format("{}: {} contaminated, {} with differing answers, {} duplicates; {} rows stay",
+                  options.out.empty() ? "To be removed" : "Removed", grouped(result.contaminated),
+                  grouped(result.conflicting), grouped(result.duplicates), grouped(result.kept));
+  if (!options.out.empty()) text += fmt::format(", in {}", visible(options.out));
+  return text;
+}
+
+}  // namespace
+
+std::string decontamination_text(const Decontamination& result, const DecontaminateOptions& options) {
+  std::vector<TextTable::Column> columns;
+  for (const std::string& title : titles(options))
+    columns.push_back({title, columns.empty() ? Align::kLeft : Align::kRight});
+  TextTable table(std::move(columns));
+  for (const Cells& row : rows_of(result)) table.add(row);
+  return fmt::format("{}: {}\n\n{}\n{}\n\n{}\n", file_name(result.train), training_line(result), table.text(),
+                     kLegend, outcome(result, options));
+}
+
+std::string decontamination_markdown(const Decontamination& result, const DecontaminateOptions& options) {
+  return fmt::format("{}: {}\n\n{}\n{}\n\n{}\n", markdown_text(file_name(result.train)),
+                     training_line(result), markdown_table(titles(options), rows_of(result)), kLegend,
+                     markdown_text(outcome(result, options)));
+}
+
+}  // namespace routeopd::report
