@@ -23,7 +23,7 @@ struct DecontaminateArguments {
   std::vector<std::size_t> words = {8, 13};
   std::vector<std::size_t> characters = {50};
   std::string report;
-  bool markdown = false;
+  report::TableFormat format = report::TableFormat::kText;
   OutputFlags output;
 };
 
@@ -101,8 +101,7 @@ void run_decontaminate(const DecontaminateArguments& arguments) {
   if (arguments.output.json) {
     std::cout << grade::json_of(result).dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
   } else if (!arguments.output.quiet) {
-    std::cout << (arguments.markdown ? report::decontamination_markdown(result, options)
-                                     : report::decontamination_text(result, options));
+    std::cout << report::decontamination_report(result, options, arguments.format);
   }
   if (!std::cout.flush()) throw UserError("standard output: cannot be written");
 }
@@ -137,7 +136,7 @@ void add_decontaminate(CLI::App& app) {
                "Keep rows that equal an earlier one once both are normalised");
   app.add_flag("--keep-conflicts", options.keep_conflicts,
                "Keep groups of equal rows whose answers differ (but their duplicates go as others do)");
-  app.add_flag("--markdown", arguments->markdown, "Print Markdown");
+  add_table_flags(app, arguments->format);
   add_output_flags(app, arguments->output);
   app.footer(
       "Removes training rows that equal a test problem, raw or normalised (lower case, word characters "

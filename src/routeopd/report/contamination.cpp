@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <filesystem>
-#include <string_view>
 #include <vector>
 
 #include "routeopd/base/grouped.h"
@@ -55,34 +55,10 @@ std::string training_line(const Decontamination& result) {
       grouped(result.conflicts_normalised), grouped(result.conflicts_raw));
 }
 
-std::string markdown_text(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (std::string_view("\\|`*_<").find(c) != std::string_view::npos) escaped += '\\';
-    escaped += c;
-  }
-  return escaped;
-}
-
-std::string markdown_table(const Cells& columns, const std::vector<Cells>& rows) {
-  std::string out = "|", rule = "|";
-  for (const std::string& title : columns) {
-    out += fmt::format(" {} |", title);
-    rule += rule.size() == 1 ? "---|" : "---:|";
-  }
-  out += fmt::format("\n{}\n", rule);
-  for (const Cells& row : rows) {
-    out += "|";
-    for (const std::string& cell : row) out += fmt::format(" {} |", markdown_text(cell));
-    out += "\n";
-  }
-  return out;
-}
-
-constexpr const char* kLegend =
+constexpr std::array<const char*, 2> kLegend = {
     "Test problems that equal a training row, raw and normalised; that share an n-gram with one; of which "
-    "one row has\n"
-    "that share of the n-grams. Rows: training rows that are equal or reach the share.";
+    "one row has",
+    "that share of the n-grams. Rows: training rows that are equal or reach the share."};
 
 std::string outcome(const Decontamination& result, const DecontaminateOptions& options) {
   std::string text =
@@ -95,20 +71,19 @@ std::string outcome(const Decontamination& result, const DecontaminateOptions& o
 
 }  // namespace
 
-std::string decontamination_text(const Decontamination& result, const DecontaminateOptions& options) {
+std::string decontamination_report(const Decontamination& result, const DecontaminateOptions& options,
+                                   TableFormat format) {
   std::vector<TextTable::Column> columns;
   for (const std::string& title : titles(options))
     columns.push_back({title, columns.empty() ? Align::kLeft : Align::kRight});
   TextTable table(std::move(columns));
   for (const Cells& row : rows_of(result)) table.add(row);
-  return fmt::format("{}: {}\n\n{}\n{}\n\n{}\n", file_name(result.train), training_line(result), table.text(),
-                     kLegend, outcome(result, options));
-}
-
-std::string decontamination_markdown(const Decontamination& result, const DecontaminateOptions& options) {
-  return fmt::format("{}: {}\n\n{}\n{}\n\n{}\n", markdown_text(file_name(result.train)),
-                     training_line(result), markdown_table(titles(options), rows_of(result)), kLegend,
-                     markdown_text(outcome(result, options)));
+  // Words are comments in LaTeX, which has its own captions.
+  const char* const mark = format == TableFormat::kLatex ? "% " : "";
+  std::string out = fmt::format("{}{}: {}\n\n{}\n", mark, escaped(file_name(result.train), format),
+                                training_line(result), table.rendered(format));
+  for (const char* line : kLegend) out += fmt::format("{}{}\n", mark, line);
+  return out + fmt::format("\n{}{}\n", mark, escaped(outcome(result, options), format));
 }
 
 }  // namespace routeopd::report

@@ -6,15 +6,12 @@
 #include <string>
 
 #include "routeopd/grade/decontaminate.h"
+#include "routeopd/report/text_table.h"
 
 namespace routeopd::report {
 
 // The training file's rows and duplicates, one row a test file, and what is removed.
-std::string decontamination_text(const grade::Decontamination& result,
-                                 const grade::DecontaminateOptions& options);
-
-// The same as Markdown.
-std::string decontamination_markdown(const grade::Decontamination& result,
-                                     const grade::DecontaminateOptions& options);
+std::string decontamination_report(const grade::Decontamination& result,
+                                   const grade::DecontaminateOptions& options, TableFormat format);
 
 }  // namespace routeopd::report
