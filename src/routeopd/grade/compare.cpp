@@ -32,29 +32,6 @@ void check_equal(const EvalRun& a, const EvalRun& b, const std::string& field, c
   refuse(a, b, field, in_a, in_b);
 }
 
-void check_protocol(const EvalRun& a, const EvalRun& b) {
-  const auto names = [](const EvalRun& run) {
-    std::vector<std::string> found;
-    for (const EvalSuite& suite : run.suites) found.push_back(suite.name);
-    return found;
-  };
-  check_equal(a, b, "the list of suites", names(a), names(b));
-  for (const char* field : {"decoding", "seed", "template", "extractor"}) {
-    check_equal(a, b, field, a.summary.value(field, Json()), b.summary.value(field, Json()));
-  }
-  for (std::size_t s = 0; s < a.suites.size(); ++s) {
-    const std::string& name = a.suites[s].name;
-    const auto hash = [&](const EvalRun& run) {
-      return run.summary.value("suites", Json::object()).value(name, Json::object()).value("sha256", Json());
-    };
-    check_equal(a, b, "sha256 of suite " + name, hash(a), hash(b));
-    const Correctness& rows_a = a.suites[s].correctness;
-    const Correctness& rows_b = b.suites[s].correctness;
-    check_equal(a, b, "samples of suite " + name, rows_a.samples, rows_b.samples);
-    check_equal(a, b, "the number of problems of suite " + name, rows_a.problems, rows_b.problems);
-  }
-}
-
 // B's grades of one suite, in A's order of problems.
 Correctness reordered(const EvalRun& a, const EvalRun& b, std::size_t s) {
   std::unordered_map<std::string, std::int64_t> row_of;
@@ -92,6 +69,29 @@ std::vector<ProblemChange> changes_of(const std::vector<std::string>& problems, 
 }
 
 }  // namespace
+
+void check_protocol(const EvalRun& a, const EvalRun& b) {
+  const auto names = [](const EvalRun& run) {
+    std::vector<std::string> found;
+    for (const EvalSuite& suite : run.suites) found.push_back(suite.name);
+    return found;
+  };
+  check_equal(a, b, "the list of suites", names(a), names(b));
+  for (const char* field : {"decoding", "seed", "template", "extractor"}) {
+    check_equal(a, b, field, a.summary.value(field, Json()), b.summary.value(field, Json()));
+  }
+  for (std::size_t s = 0; s < a.suites.size(); ++s) {
+    const std::string& name = a.suites[s].name;
+    const auto hash = [&](const EvalRun& run) {
+      return run.summary.value("suites", Json::object()).value(name, Json::object()).value("sha256", Json());
+    };
+    check_equal(a, b, "sha256 of suite " + name, hash(a), hash(b));
+    const Correctness& rows_a = a.suites[s].correctness;
+    const Correctness& rows_b = b.suites[s].correctness;
+    check_equal(a, b, "samples of suite " + name, rows_a.samples, rows_b.samples);
+    check_equal(a, b, "the number of problems of suite " + name, rows_a.problems, rows_b.problems);
+  }
+}
 
 Comparison compare_runs(const EvalRun& a, const EvalRun& b, Bootstrap bootstrap) {
   check_protocol(a, b);
