@@ -171,7 +171,8 @@ class Case(unittest.TestCase):
 
     def assert_fails(self, answer, *words):
         self.assertEqual(answer.returncode, 1, answer.stderr)
-        self.assertEqual(answer.stderr.count("\n"), 1, answer.stderr)
+        said = [line for line in answer.stderr.splitlines() if not line.startswith("judge ")]  # progress, after a second
+        self.assertEqual(len(said), 1, answer.stderr)
         for word in words:
             self.assertIn(word, answer.stderr)
 
@@ -315,8 +316,8 @@ class Blinding(Case):
                                         environment={"OPENAI_API_KEY": KEY}).returncode, 0)
         self.assertTrue(any("Two judges disagree" in request for request in judge.requests))
         for request, headers in zip(judge.requests, judge.headers):
-            self.assertIsNone(re.search(r"method|step_77|checkpoint|aime|problems-of|\bp\d\b|clipped|run|" + re.escape(str(self.path)),
-                                        request.replace("which model or method produced it", "")), request)
+            self.assertIsNone(re.search(r"method-|step_77|checkpoint|aime|problems-of|\bp\d\b|clipped|run|" + re.escape(str(self.path)),
+                                        request), request)
             self.assertEqual(set(json.loads(request)), {"model", "messages", "temperature", "max_tokens", "seed"})
             self.assertEqual({name.lower() for name in headers},
                              {"host", "user-agent", "accept", "content-type", "content-length", "authorization"})

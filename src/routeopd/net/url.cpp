@@ -68,14 +68,12 @@ Endpoint read_endpoint(const std::string& words) {
   if (scheme != "http" && scheme != "https") refuse("only http and https are spoken");
   if (!part_of(url.get(), CURLUPART_USER).empty() || !part_of(url.get(), CURLUPART_PASSWORD).empty())
     refuse("a user name or password does not belong in it");
-  if (!part_of(url.get(), CURLUPART_QUERY).empty() || !part_of(url.get(), CURLUPART_FRAGMENT).empty())
-    refuse("a query or fragment does not belong in it");
+  if (words.find_first_of("?#") != std::string::npos) refuse("a query or fragment does not belong in it");
+  if (words.find(":///") != std::string::npos)
+    refuse("it has no host");  // libcurl would take the path for one
   Endpoint endpoint{part_of(url.get(), CURLUPART_URL), part_of(url.get(), CURLUPART_HOST), scheme == "https",
                     false};
   if (endpoint.host.empty()) refuse("it has no host");
-  // An empty query ("/v1?") passes as none, but would swallow the path that is put behind it.
-  if (endpoint.url.find_first_of("?#") != std::string::npos)
-    refuse("a query or fragment does not belong in it");
   endpoint.url.erase(endpoint.url.find_last_not_of('/') + 1);
   endpoint.loopback = is_loopback(endpoint.host);
   return endpoint;

@@ -26,7 +26,7 @@ std::string plain_head(const std::string& text, std::size_t bytes) {
   for (const char c : text) {
     if (out.size() == bytes) return out + " …";
     const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
+    if (byte <= 0x20 || byte == 0x7f) {
       if (!out.empty() && out.back() != ' ') out += ' ';
     } else if (byte < 0x80) {
       out += c;
