@@ -109,19 +109,23 @@ std::string escaped(const std::string& text, std::string_view special) {
   return out;
 }
 
+// In one pass: the escape of a backslash has braces itself.
 std::string latex_text(const std::string& text) {
+  static constexpr std::string_view kArrow = "→";
   std::string out;
-  for (const char c : text) {  // the escape of a backslash has braces, so one pass for all
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     if (c == '\\') {
       out += "\\textbackslash{}";
+    } else if (text.compare(i, kArrow.size(), kArrow) == 0) {
+      out += "$\\to$";
+      i += kArrow.size() - 1;
     } else if (c == '~' || c == '^') {
       out += fmt::format("\\{}{{}}", c);
     } else {
       out += escaped(std::string(1, c), "&%$#_{}");
     }
   }
-  for (const std::string arrow = "→"; out.find(arrow) != std::string::npos;)
-    out.replace(out.find(arrow), arrow.size(), "$\\to$");
   return out;
 }
 

@@ -57,11 +57,16 @@ void check_key(const ChatSettings& settings) {
         settings.endpoint.url);
 }
 
-std::string ChatClient::without_key(std::string text) const {
-  if (settings_.key.empty()) return text;
-  for (std::size_t at = text.find(settings_.key); at != std::string::npos; at = text.find(settings_.key, at))
-    text.replace(at, settings_.key.size(), "*");
-  return text;
+std::string ChatClient::without_key(const std::string& text) const {
+  const std::string& key = settings_.key;
+  if (key.empty()) return text;
+  std::string out;
+  std::size_t from = 0;
+  for (std::size_t at = text.find(key); at != std::string::npos; at = text.find(key, from)) {
+    out.append(text, from, at - from).push_back('*');
+    from = at + key.size();
+  }
+  return out.append(text, from);
 }
 
 std::string ChatClient::server_message(const net::HttpAnswer& answer) const {
