@@ -62,7 +62,8 @@ Table transitions(const JudgeInput& input, const ScopeTally& scope) {
   for (const bool into : {true, false}) {
     for (const Label label : grade::kAllLabels) {
       if (label == Label::kCorrect) continue;
-      Cells row{into ? shown_name(label) + " → correct" : "correct → " + shown_name(label)};
+      Cells row{fmt::format("{} → {}", shown_name(into ? label : Label::kCorrect),
+                            shown_name(into ? Label::kCorrect : label))};
       std::int64_t sum = 0;
       for (const grade::TransitionTally& pair : scope.transitions) {
         const std::int64_t count = (into ? pair.into_correct : pair.out_of_correct)[grade::index_of(label)];
@@ -154,7 +155,8 @@ std::string markdown_of(const Table& table) {
 std::string latex_of(const Table& table) {
   const auto line = [](const Cells& cells) {
     std::string out;
-    for (const std::string& cell : cells) out += (out.empty() ? "" : " & ") + latex_text(cell);
+    for (const std::string& cell : cells)
+      out += fmt::format("{}{}", out.empty() ? "" : " & ", latex_text(cell));
     return out + " \\\\\n";
   };
   std::string out = fmt::format("% {}\n\\begin{{tabular}}{{l{}}}\n\\toprule\n{}\\midrule\n", table.title,
@@ -178,7 +180,10 @@ std::string rendered(const Table& table, TableStyle style) {
 
 std::string judgement_tables(const JudgeInput& input, const JudgeTally& tally, TableStyle style) {
   std::string out;
-  const auto add = [&](const Table& table) { out += (out.empty() ? "" : "\n") + rendered(table, style); };
+  const auto add = [&](const Table& table) {
+    if (!out.empty()) out += '\n';
+    out += rendered(table, style);
+  };
   for (const ScopeTally& scope : tally.scopes) {
     add(distribution(input, scope));
     if (!scope.transitions.empty()) add(transitions(input, scope));
