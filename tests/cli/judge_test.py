@@ -536,9 +536,16 @@ class Trouble(Case):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-            self.assert_fails(self.run_judge(url, "--retries", 0, environment={"http_proxy": "http://127.0.0.1:1"}),
-                              "2 of 2 responses are unjudged", url)
+            self.assert_fails(self.run_judge(url, "--retries", 0), "2 of 2 responses are unjudged", url)
         self.assertEqual([line["label"] for line in self.labels()], ["unjudged"] * 2)
+
+
+    def test_no_proxy_stands_between_us_and_this_machine(self):
+        self.make_run("method-A", ["w"])
+        judge, proxy = self.serve(stable), self.serve(stable)
+        there = proxy.url.removesuffix("/v1")
+        self.assertEqual(self.run_judge(judge, environment={"http_proxy": there, "all_proxy": there}).returncode, 0)
+        self.assertEqual((len(judge.requests), len(proxy.requests)), (2, 0))
 
 
 class Restart(Case):
