@@ -57,10 +57,10 @@ struct FreeList {
 using HeaderList = std::unique_ptr<curl_slist, FreeList>;
 
 void append(HeaderList& list, const std::string& header) {
-  curl_slist* longer = curl_slist_append(list.get(), header.c_str());
+  curl_slist* shorter = list.release();
+  curl_slist* longer = curl_slist_append(shorter, header.c_str());
+  list.reset(longer == nullptr ? shorter : longer);
   if (longer == nullptr) throw std::bad_alloc();
-  static_cast<void>(list.release());  // now part of `longer`
-  list.reset(longer);
 }
 
 template <class Value>

@@ -81,7 +81,8 @@ std::string ChatClient::server_message(const net::HttpAnswer& answer) const {
       words = value->get<std::string>();
       break;
     }
-  } catch (const UserError&) {  // no JSON: its beginning will do
+  } catch (const UserError&) {
+    words = answer.body;  // no JSON: its beginning will do
   }
   return plain_head(without_key(words), kMostMessage);
 }
