@@ -7,6 +7,7 @@ find_package(hwy REQUIRED)
 find_package(GTest REQUIRED)
 find_package(benchmark REQUIRED)
 find_package(Threads REQUIRED)
+find_package(CURL 7.85 REQUIRED)
 
 # Oniguruma ships no CMake package.
 find_path(ONIGURUMA_INCLUDE_DIR oniguruma.h REQUIRED)

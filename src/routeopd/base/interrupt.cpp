@@ -9,7 +9,9 @@
 namespace routeopd {
 namespace {
 
-volatile std::sig_atomic_t pending_signal = 0;
+// Written by a handler in whichever thread the signal finds, read by all.
+std::atomic<int> pending_signal = 0;
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may touch it");
 std::atomic<int> holds = 0;
 
 void remember(int signal) {

@@ -38,26 +38,6 @@ Json hash_of(const EvalRun& run, const std::string& suite) {
   return run.summary.value("suites", Json::object()).value(suite, Json::object()).value("sha256", Json());
 }
 
-void check_protocol(const EvalRun& a, const EvalRun& b) {
-  const auto names = [](const EvalRun& run) {
-    std::vector<std::string> found;
-    for (const EvalSuite& suite : run.suites) found.push_back(suite.name);
-    return found;
-  };
-  check_equal(a, b, "the list of suites", names(a), names(b));
-  for (const char* field : {"decoding", "seed", "template", "extractor"}) {
-    check_equal(a, b, field, a.summary.value(field, Json()), b.summary.value(field, Json()));
-  }
-  for (std::size_t s = 0; s < a.suites.size(); ++s) {
-    const std::string& name = a.suites[s].name;
-    check_equal(a, b, "sha256 of suite " + name, hash_of(a, name), hash_of(b, name));
-    const Correctness& rows_a = a.suites[s].correctness;
-    const Correctness& rows_b = b.suites[s].correctness;
-    check_equal(a, b, "samples of suite " + name, rows_a.samples, rows_b.samples);
-    check_equal(a, b, "the number of problems of suite " + name, rows_a.problems, rows_b.problems);
-  }
-}
-
 // B's grades of one suite, in the order of A's problems. Both have as many.
 Correctness reordered(const EvalRun& a, const EvalSuite& suite_a, const EvalRun& b,
                       const EvalSuite& suite_b) {
@@ -128,6 +108,26 @@ std::map<std::string, SharedSuite> shared_suites(std::span<const std::pair<EvalR
 }
 
 }  // namespace
+
+void check_protocol(const EvalRun& a, const EvalRun& b) {
+  const auto names = [](const EvalRun& run) {
+    std::vector<std::string> found;
+    for (const EvalSuite& suite : run.suites) found.push_back(suite.name);
+    return found;
+  };
+  check_equal(a, b, "the list of suites", names(a), names(b));
+  for (const char* field : {"decoding", "seed", "template", "extractor"}) {
+    check_equal(a, b, field, a.summary.value(field, Json()), b.summary.value(field, Json()));
+  }
+  for (std::size_t s = 0; s < a.suites.size(); ++s) {
+    const std::string& name = a.suites[s].name;
+    check_equal(a, b, "sha256 of suite " + name, hash_of(a, name), hash_of(b, name));
+    const Correctness& rows_a = a.suites[s].correctness;
+    const Correctness& rows_b = b.suites[s].correctness;
+    check_equal(a, b, "samples of suite " + name, rows_a.samples, rows_b.samples);
+    check_equal(a, b, "the number of problems of suite " + name, rows_a.problems, rows_b.problems);
+  }
+}
 
 Comparison compare_runs(const EvalRun& a, const EvalRun& b, Bootstrap bootstrap) {
   check_protocol(a, b);

@@ -44,8 +44,10 @@ struct Comparison {
 };
 
 // Throws UserError, naming the field and both values, unless both runs have the same suites (names, sha256,
-// problems, samples) under the same decoding, seed, template and extractor. The order of problems may differ:
-// A's is kept. A suite's row and the average over suites use the same draws of it.
+// problems, samples) under the same decoding, seed, template and extractor.
+void check_protocol(const EvalRun& a, const EvalRun& b);
+
+// Throws as check_protocol does. The order of problems may differ: A's is kept. A suite's row and the average over suites use the same draws of it.
 Comparison compare_runs(const EvalRun& a, const EvalRun& b, Bootstrap bootstrap);
 
 // The mean over several pairs of runs, such as one pair for each student and teacher: every pair has the same weight, and in

@@ -1,0 +1,183 @@
+// routeopd judge: the error taxonomy of eval directories.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+
+#include "command.h"
+#include "progress.h"
+#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/directory_lock.h"
+#include "routeopd/formats/json_file.h"
+#include "routeopd/grade/judge/judge_files.h"
+#include "routeopd/report/judgement.h"
+
+namespace routeopd::app {
+namespace {
+
+struct JudgeArguments {
+  std::vector<std::string> directories, suites;
+  std::string endpoint, out, cache, extra;
+  std::string key_name = "OPENAI_API_KEY";
+  CLI::Option* key_option = nullptr;
+  double timeout = 600;
+  double connect_timeout = 5;
+  net::RetryRule retry;
+  grade::JudgeSettings settings;
+  bool markdown = false;
+  bool latex = false;
+  OutputFlags output;
+};
+
+std::map<std::string, std::string> suite_files(const std::vector<std::string>& words) {
+  std::map<std::string, std::string> files;
+  for (const std::string& word : words) {
+    const std::size_t equals = word.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == word.size())
+      throw UserError("--suite {}: expected NAME=FILE", word);
+    if (!files.emplace(word.substr(0, equals), word.substr(equals + 1)).second)
+      throw UserError("--suite: {} is named twice", word.substr(0, equals));
+  }
+  return files;
+}
+
+// The key's value goes from the environment into the client and nowhere else.
+std::string key_of(const JudgeArguments& arguments) {
+  if (arguments.key_name.empty()) return "";
+  const char* value = std::getenv(arguments.key_name.c_str());
+  if (value == nullptr && arguments.key_option->count() > 0)
+    throw UserError(
+        "--key-env {}: no such environment variable; set it, or say --key-env \"\" to send no key",
+        arguments.key_name);
+  return value == nullptr ? "" : value;
+}
+
+grade::ChatSettings chat_settings(const JudgeArguments& arguments) {
+  using Milliseconds = std::chrono::milliseconds;
+  grade::ChatSettings chat{net::read_endpoint(arguments.endpoint), key_of(arguments), {}, arguments.retry};
+  chat.limits.connect = Milliseconds(static_cast<std::int64_t>(1000 * arguments.connect_timeout));
+  chat.limits.total = Milliseconds(static_cast<std::int64_t>(1000 * arguments.timeout));
+  return chat;
+}
+
+void run_judge(const JudgeArguments& arguments) {
+  namespace fs = std::filesystem;
+  grade::JudgeSettings settings = arguments.settings;
+  if (!arguments.extra.empty()) settings.extra = formats::parse_json_object(arguments.extra, "--extra");
+  grade::check_extra(settings.extra);
+  const grade::ChatSettings chat = chat_settings(arguments);
+  grade::check_key(chat);
+  const grade::JudgeInput input =
+      grade::read_judge_input(arguments.directories, suite_files(arguments.suites));
+
+  const fs::path out(arguments.out);
+  grade::open_judge_directory(out);
+  const DirectoryLock lock(out);
+  grade::AnswerCache cache(arguments.cache.empty() ? out / "cache.jsonl" : fs::path(arguments.cache));
+  grade::Asker asker(chat, settings, cache);
+  std::unique_ptr<Progress> progress;
+  const auto watch = [&](const char* stage, std::int64_t questions) {
+    progress.reset();  // the line of the stage before
+    progress = std::make_unique<Progress>(fmt::format("judge {}", stage), questions, arguments.output.quiet);
+    return [&progress, questions](std::int64_t done) {
+      progress->update(done, fmt::format("{} of {} questions", done, questions));
+    };
+  };
+  const auto judgements = grade::judgements_of(input, grade::judge_cases(input.cases, asker, watch));
+  progress.reset();
+  const grade::JudgeTally tally = grade::tally_of(input, judgements);
+  const Json summary = grade::summary_of(input, tally, asker);
+  grade::write_labels(out / "labels.jsonl", input, judgements);
+  write_file(out / "summary.json", summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+
+  if (arguments.output.json) {
+    std::cout << summary.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+  } else if (!arguments.output.quiet) {
+    using report::TableStyle;
+    std::cout << report::judgement_tables(input, tally,
+                                          arguments.latex      ? TableStyle::kLatex
+                                          : arguments.markdown ? TableStyle::kMarkdown
+                                                               : TableStyle::kText);
+  }
+  std::cout.flush();
+  if (tally.unanswered == 0) return;
+  std::string why = asker.stopped();
+  for (const auto& run : judgements) {
+    for (const grade::Judgement& judgement : run) {
+      if (why.empty() && !judgement.answered) why = judgement.reason;
+    }
+  }
+  throw UserError(
+      "{} of {} responses are unjudged, for no answer came ({}); all else is in {}, and the same command "
+      "asks for "
+      "the rest",
+      tally.unanswered, summary["responses"].get<std::int64_t>(), why, arguments.out);
+}
+
+}  // namespace
+
+void add_judge(CLI::App& app) {
+  const auto arguments = std::make_shared<JudgeArguments>();
+  grade::JudgeSettings& settings = arguments->settings;
+  app.add_option("directories", arguments->directories,
+                 "Eval directories of one protocol; transitions are from the first to each other")
+      ->required()
+      ->expected(1, 1000);
+  app.add_option("--endpoint", arguments->endpoint,
+                 "OpenAI-compatible address, such as http://127.0.0.1:8000/v1")
+      ->required();
+  app.add_option("--model", settings.model, "The judge's name at that address")->required();
+  app.add_option("--out", arguments->out, "Judge directory: a new one, or one to go on with")->required();
+  app.add_option("--suite", arguments->suites,
+                 "NAME=FILE: where a suite's problems are, if not where summary.json says; may be repeated")
+      ->allow_extra_args(false);
+  arguments->key_option =
+      app.add_option("--key-env", arguments->key_name, "Environment variable with the key; \"\" sends none")
+          ->capture_default_str();
+  app.add_option("--temperature", settings.temperature,
+                 "Of the judge; at 0 the second pass would repeat the first")
+      ->check(between(0, 100))
+      ->capture_default_str();
+  app.add_option("--max-tokens", settings.max_tokens, "Longest answer of the judge")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--seed", settings.seed, "Of the first pass; the others follow it")
+      ->check(CLI::Range(0, 2'000'000'000))
+      ->capture_default_str();
+  app.add_option("--extra", arguments->extra,
+                 "JSON object of more fields for every request; null takes one away");
+  app.add_option("--parallel", settings.parallel, "Most requests at once")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  app.add_option("--timeout", arguments->timeout, "Seconds that one try may take")
+      ->check(between(0.01, 86400))
+      ->capture_default_str();
+  app.add_option("--connect-timeout", arguments->connect_timeout, "Seconds until a connection stands")
+      ->check(between(0.01, 86400))
+      ->capture_default_str();
+  app.add_option("--retries", arguments->retry.retries, "Further tries where the judge is away or busy")
+      ->check(CLI::Range(0, 100))
+      ->capture_default_str();
+  app.add_option("--give-up", settings.give_up,
+                 "Failed requests behind one another after which no more is asked")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  app.add_option("--cache", arguments->cache, "File of answers; cache.jsonl in --out if not said");
+  CLI::Option* markdown = app.add_flag("--markdown", arguments->markdown, "Print Markdown");
+  app.add_flag("--latex", arguments->latex, "Print LaTeX tables (booktabs)")->excludes(markdown);
+  add_output_flags(app, arguments->output);
+  app.footer(
+      "Labels every response correct, reasoning, arithmetic, premature_stop or format. The first and the "
+      "last are\n"
+      "read off; for the others a judge is asked twice, and a third time where it disagrees with itself. It "
+      "sees the\n"
+      "problem, both answers and the response. What was answered is kept, so the same command goes on.\n\n"
+      "Example:\n"
+      "  routeopd judge runs/eval-base runs/eval-student --endpoint http://127.0.0.1:8000/v1 --model judge "
+      "\\\n"
+      "    --out runs/judged");
+  app.callback([arguments] { run_judge(*arguments); });
+}
+
+}  // namespace routeopd::app

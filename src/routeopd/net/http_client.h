@@ -1,0 +1,73 @@
+// HTTP as a client: one request at a time, every duration and size bounded, stopped at once by Ctrl-C.
+//
+// What a server does is never trusted: an answer that is longer than asked for is not read further, redirects are not
+// followed, bodies are not decompressed, and only http and https are spoken. A proxy from the environment is used for
+// other machines and never for this one. TLS certificates are checked.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "routeopd/base/error.h"
+
+namespace routeopd::net {
+
+struct HttpLimits {
+  std::chrono::milliseconds connect{5'000};
+  std::chrono::milliseconds total{600'000};  // from the first step of connecting to the last byte
+  std::int64_t body_bytes = 16LL << 20U;     // of the answer
+};
+
+struct HttpRequest {
+  std::string url;
+  std::vector<std::string> headers;  // "Name: value"; Content-Type is set already
+  std::string body;                  // JSON
+  HttpLimits limits;
+};
+
+struct HttpAnswer {
+  int status = 0;
+  std::string body;
+  std::optional<double> retry_after;  // seconds, as the header of that name asks
+};
+
+// No whole answer came.
+class HttpFailure : public UserError {
+ public:
+  enum class Kind {
+    kConnect,   // no connection: refused, no such host, TLS
+    kTimeout,   // over a time limit
+    kCut,       // the connection broke, or what came is not HTTP
+    kTooLarge,  // over the limit of bytes
+  };
+  HttpFailure(Kind kind, const std::string& message) : UserError(message), kind_(kind) {}
+  Kind kind() const { return kind_; }
+
+ private:
+  Kind kind_;
+};
+
+// Keeps its connection open between requests. One thread at a time uses a client.
+class HttpClient {
+ public:
+  HttpClient();
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  // The answer, whatever its status. Throws HttpFailure, whose message names the address and never a header, and
+  // Interrupted within a fifth of a second of a signal.
+  HttpAnswer post_json(const HttpRequest& request);
+
+ private:
+  struct Handles;
+  std::unique_ptr<Handles> handles_;
+};
+
+}  // namespace routeopd::net

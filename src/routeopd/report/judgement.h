@@ -1,0 +1,19 @@
+// The error taxonomy as tables: how labels are distributed, what moved into and out of correctness, lengths.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "routeopd/grade/judge/tally.h"
+
+namespace routeopd::report {
+
+enum class TableStyle { kText, kMarkdown, kLatex };
+
+// The tables of every suite, and of all together where there are several; then agreement and what is unjudged.
+std::string judgement_tables(const grade::JudgeInput& input, const grade::JudgeTally& tally,
+                             TableStyle style);
+
+}  // namespace routeopd::report
