@@ -25,8 +25,7 @@ struct JudgeArguments {
   double connect_timeout = 5;
   net::RetryRule retry;
   grade::JudgeSettings settings;
-  bool markdown = false;
-  bool latex = false;
+  report::TableFormat format = report::TableFormat::kText;
   OutputFlags output;
 };
 
@@ -94,11 +93,7 @@ void run_judge(const JudgeArguments& arguments) {
   if (arguments.output.json) {
     std::cout << summary.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
   } else if (!arguments.output.quiet) {
-    using report::TableStyle;
-    std::cout << report::judgement_tables(input, tally,
-                                          arguments.latex      ? TableStyle::kLatex
-                                          : arguments.markdown ? TableStyle::kMarkdown
-                                                               : TableStyle::kText);
+    std::cout << report::judgement_tables(input, tally, arguments.format);
   }
   std::cout.flush();
   if (tally.unanswered == 0) return;
@@ -164,8 +159,7 @@ void add_judge(CLI::App& app) {
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   app.add_option("--cache", arguments->cache, "File of answers; cache.jsonl in --out if not said");
-  CLI::Option* markdown = app.add_flag("--markdown", arguments->markdown, "Print Markdown");
-  app.add_flag("--latex", arguments->latex, "Print LaTeX tables (booktabs)")->excludes(markdown);
+  add_table_flags(app, arguments->format);
   add_output_flags(app, arguments->output);
   app.footer(
       "Labels every response correct, reasoning, arithmetic, premature_stop or format. The first and the "

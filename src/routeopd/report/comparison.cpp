@@ -104,29 +104,18 @@ std::string table_of(const Cells& columns, const std::vector<Cells>& rows, Table
   return table.rendered(format);
 }
 
-// A line of words between tables: a comment in LaTeX, which has its own captions.
-std::string words(const std::string& line, TableFormat format) {
-  return fmt::format("{}{}\n", format == TableFormat::kLatex ? "% " : "", escaped(line, format));
-}
-
-std::string heading(const std::string& line, TableFormat format) {
-  return (format == TableFormat::kMarkdown ? "### " : "") + words(line, format);
-}
-
 }  // namespace
 
 std::string comparison_report(const Comparison& comparison, TableFormat format, std::size_t changes) {
-  std::string out = words("A: " + comparison.run_a, format);
+  std::string out = note("A: " + comparison.run_a, format);
   if (format == TableFormat::kMarkdown) out.insert(out.size() - 1, "  ");  // a line break
-  out += fmt::format("{}\n{}\n{}", words("B: " + comparison.run_b, format),
+  out += fmt::format("{}\n{}\n{}", note("B: " + comparison.run_b, format),
                      table_of(titles(comparison.bootstrap), rows_of(comparison), format),
-                     words(how(comparison.bootstrap), format));
+                     note(how(comparison.bootstrap), format));
   for (const SuiteComparison& suite : comparison.suites) {
     const std::vector<Cells> rows = change_rows(suite, changes);
     out += fmt::format("\n{}", heading(change_heading(suite, rows.size()), format));
-    if (rows.empty()) continue;
-    if (format == TableFormat::kMarkdown) out += "\n";
-    out += table_of(kChangeTitles, rows, format);
+    if (!rows.empty()) out += table_of(kChangeTitles, rows, format);
   }
   return out;
 }
@@ -162,7 +151,7 @@ std::string macro_report(const grade::MacroComparison& macro, TableFormat format
   rows.push_back(counted("macro average", std::to_string(mean.pairs), mean.average_a, mean.average_b,
                          mean.contrast, mean.transitions));
   out += fmt::format("{}\n{}", table_of(columns("mean over pairs"), rows, format),
-                     words(how(macro.bootstrap), format));
+                     note(how(macro.bootstrap), format));
   return out;
 }
 

@@ -78,12 +78,11 @@ std::string decontamination_report(const Decontamination& result, const Decontam
     columns.push_back({title, columns.empty() ? Align::kLeft : Align::kRight});
   TextTable table(std::move(columns));
   for (const Cells& row : rows_of(result)) table.add(row);
-  // Words are comments in LaTeX, which has its own captions.
-  const char* const mark = format == TableFormat::kLatex ? "% " : "";
-  std::string out = fmt::format("{}{}: {}\n\n{}\n", mark, escaped(file_name(result.train), format),
-                                training_line(result), table.rendered(format));
-  for (const char* line : kLegend) out += fmt::format("{}{}\n", mark, line);
-  return out + fmt::format("\n{}{}\n", mark, escaped(outcome(result, options), format));
+  std::string out = fmt::format(
+      "{}\n{}\n", note(fmt::format("{}: {}", file_name(result.train), training_line(result)), format),
+      table.rendered(format));
+  for (const char* line : kLegend) out += note(line, format);
+  return fmt::format("{}\n{}", out, note(outcome(result, options), format));
 }
 
 }  // namespace routeopd::report

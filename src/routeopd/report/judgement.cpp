@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "routeopd/report/text_table.h"
 #include "routeopd/report/visible_text.h"
 
 namespace routeopd::report {
@@ -101,88 +100,22 @@ Table agreement(const JudgeTally& tally) {
   return table;
 }
 
-std::string escaped(const std::string& text, std::string_view special) {
-  std::string out;
-  for (const char c : text) {
-    if (special.find(c) != std::string_view::npos) out += '\\';
-    out += c;
-  }
-  return out;
-}
-
-// In one pass: the escape of a backslash has braces itself.
-std::string latex_text(const std::string& text) {
-  static constexpr std::string_view kArrow = "→";
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '\\') {
-      out += "\\textbackslash{}";
-    } else if (text.compare(i, kArrow.size(), kArrow) == 0) {
-      out += "$\\to$";
-      i += kArrow.size() - 1;
-    } else if (c == '~' || c == '^') {
-      out += fmt::format("\\{}{{}}", c);
-    } else {
-      out += escaped(std::string(1, c), "&%$#_{}");
-    }
-  }
-  return out;
-}
-
-std::string text_of(const Table& table) {
+std::string rendered(const Table& table, TableFormat format) {
   std::vector<TextTable::Column> columns;
   for (const std::string& title : table.columns)
     columns.push_back({title, columns.empty() ? Align::kLeft : Align::kRight});
   TextTable text(std::move(columns));
   for (const Cells& row : table.rows) text.add(row);
-  return fmt::format("{}\n{}", table.title, text.text());
-}
-
-std::string markdown_of(const Table& table) {
-  const auto line = [](const Cells& cells) {
-    std::string out = "|";
-    for (const std::string& cell : cells) out += fmt::format(" {} |", escaped(cell, "\\|`*_<"));
-    return out + "\n";
-  };
-  std::string out = fmt::format("### {}\n\n{}|---|", escaped(table.title, "\\|`*_<"), line(table.columns));
-  for (std::size_t c = 1; c < table.columns.size(); ++c) out += "---:|";
-  out += "\n";
-  for (const Cells& row : table.rows) out += line(row);
-  return out;
-}
-
-std::string latex_of(const Table& table) {
-  const auto line = [](const Cells& cells) {
-    std::string out;
-    for (const std::string& cell : cells)
-      out += fmt::format("{}{}", out.empty() ? "" : " & ", latex_text(cell));
-    return out + " \\\\\n";
-  };
-  std::string out = fmt::format("% {}\n\\begin{{tabular}}{{l{}}}\n\\toprule\n{}\\midrule\n", table.title,
-                                std::string(table.columns.size() - 1, 'r'), line(table.columns));
-  for (const Cells& row : table.rows) out += line(row);
-  return out + "\\bottomrule\n\\end{tabular}\n";
-}
-
-std::string rendered(const Table& table, TableStyle style) {
-  switch (style) {
-    case TableStyle::kMarkdown:
-      return markdown_of(table);
-    case TableStyle::kLatex:
-      return latex_of(table);
-    default:
-      return text_of(table);
-  }
+  return heading(table.title, format) + text.rendered(format);
 }
 
 }  // namespace
 
-std::string judgement_tables(const JudgeInput& input, const JudgeTally& tally, TableStyle style) {
+std::string judgement_tables(const JudgeInput& input, const JudgeTally& tally, TableFormat format) {
   std::string out;
   const auto add = [&](const Table& table) {
     if (!out.empty()) out += '\n';
-    out += rendered(table, style);
+    out += rendered(table, format);
   };
   for (const ScopeTally& scope : tally.scopes) {
     add(distribution(input, scope));
@@ -190,8 +123,9 @@ std::string judgement_tables(const JudgeInput& input, const JudgeTally& tally, T
     add(lengths(input, scope));
   }
   add(agreement(tally));
-  return out + fmt::format("\n{}{} adjudicated, {} unjudged.\n", style == TableStyle::kLatex ? "% " : "",
-                           tally.adjudicated, tally.unjudged);
+  return fmt::format(
+      "{}\n{}", out,
+      note(fmt::format("{} adjudicated, {} unjudged.", tally.adjudicated, tally.unjudged), format));
 }
 
 }  // namespace routeopd::report

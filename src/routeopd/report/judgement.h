@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "routeopd/grade/judge/tally.h"
+#include "routeopd/report/text_table.h"
 
 namespace routeopd::report {
 
-enum class TableStyle { kText, kMarkdown, kLatex };
-
 // The tables of every suite, and of all together where there are several; then agreement and what is unjudged.
 std::string judgement_tables(const grade::JudgeInput& input, const grade::JudgeTally& tally,
-                             TableStyle style);
+                             TableFormat format);
 
 }  // namespace routeopd::report

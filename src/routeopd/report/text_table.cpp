@@ -39,10 +39,15 @@ std::string markdown_words(std::string_view words) {
 }
 
 std::string latex_words(std::string_view words) {
+  static constexpr std::string_view kArrow = "→";
   std::string out;
-  for (const char c : words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const char c = words[i];
     if (c == '\\') {
       out += "\\textbackslash{}";
+    } else if (words.substr(i).starts_with(kArrow)) {
+      out += "$\\to$";
+      i += kArrow.size() - 1;
     } else if (c == '~' || c == '^') {
       out += fmt::format("\\{}{{}}", c);
     } else if (std::string_view("&%$#_{}").find(c) != std::string_view::npos) {
@@ -54,19 +59,21 @@ std::string latex_words(std::string_view words) {
   return out;
 }
 
-}  // namespace
-
 std::string escaped(std::string_view words, TableFormat format) {
   const std::string line = one_line(words);
-  switch (format) {
-    case TableFormat::kText:
-      return line;
-    case TableFormat::kMarkdown:
-      return markdown_words(line);
-    case TableFormat::kLatex:
-      return latex_words(line);
-  }
-  ROUTEOPD_INVARIANT(false);
+  if (format == TableFormat::kMarkdown) return markdown_words(line);
+  return format == TableFormat::kLatex ? latex_words(line) : line;
+}
+
+}  // namespace
+
+std::string note(std::string_view words, TableFormat format) {
+  return fmt::format("{}{}\n", format == TableFormat::kLatex ? "% " : "", escaped(words, format));
+}
+
+std::string heading(std::string_view words, TableFormat format) {
+  if (format != TableFormat::kMarkdown) return note(words, format);
+  return fmt::format("### {}\n\n", escaped(words, format));
 }
 
 std::string TextTable::rendered(TableFormat format) const {

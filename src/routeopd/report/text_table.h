@@ -13,8 +13,9 @@ namespace routeopd::report {
 enum class Align { kLeft, kRight };
 enum class TableFormat { kText, kMarkdown, kLatex };
 
-// Words outside a table in the same three ways.
-std::string escaped(std::string_view words, TableFormat format);
+// Words beside tables, as one line: a comment in LaTeX, which has its own captions.
+std::string note(std::string_view words, TableFormat format);
+std::string heading(std::string_view words, TableFormat format);
 
 class TextTable {
  public:
