@@ -92,7 +92,7 @@ bool equivalent(const Answer& reference, const Answer& given) {
   const auto words = math::words_of(wanted.text);
   if (words && (!wanted.tree || wanted.tree->kind == math::Kind::kText))
     return words == math::words_of(found.text);
-  return math::bare_text(wanted.text) == math::bare_text(found.text);
+  return !wanted.tree && math::bare_text(wanted.text) == math::bare_text(found.text);
 }
 
 Grade grade_response(std::string_view response, std::string_view answer) {

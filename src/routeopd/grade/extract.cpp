@@ -182,12 +182,27 @@ std::optional<std::string_view> delimited(std::string_view text) {
   return std::nullopt;
 }
 
+// Whether a text is an answer in numbers or symbols rather than in words. "as above" could be read as a product
+// of letters, so there must be a digit or a sign, or hardly anything at all.
 bool is_mathematics(std::string_view text) {
+  const bool signs =
+      text.find_first_of("0123456789\\=+-*/^|<>") != kNone || text.size() <= 2 ||
+      std::any_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+  if (!signs) return false;
   try {
-    return parsed(math::tokens_of(text, math::Commas::kUsual)).kind != math::Kind::kText;
+    const math::Node tree = parsed(math::tokens_of(text, math::Commas::kUsual));
+    const bool relation = tree.kind == math::Kind::kRelation;  // \text{Area} = 5
+    return !contains(relation ? tree.parts.back() : tree, math::Kind::kText);
   } catch (const math::Unreadable&) {
     return false;
   }
+}
+
+// "$3$ or $4$", "$10$%": whether the answer goes on behind mathematics between delimiters.
+bool goes_on(std::string_view rest) {
+  while (!rest.empty() && (is_space(rest.front()) || rest.front() == '$')) rest.remove_prefix(1);
+  if (take(rest, "%") || take(rest, "\\%")) return true;
+  return (take(rest, "and") || take(rest, "or") || take(rest, ",")) && rest.find_first_of("$\\") != kNone;
 }
 
 std::string answer_after_phrase(std::string_view text) {
@@ -211,9 +226,10 @@ std::string answer_after_phrase(std::string_view text) {
     return boxed_answer(text.substr(0, end));
   }
   const std::string_view whole = trimmed(sentence);
-  if (is_mathematics(whole)) return std::string(whole);
-  if (inside && !trimmed(*inside).empty()) return std::string(trimmed(*inside));
-  return std::string(whole);
+  if (!inside || trimmed(*inside).empty()) return std::string(whole);
+  const auto end = static_cast<std::size_t>(inside->data() + inside->size() - text.data());
+  const bool more = end < sentence.size() && goes_on(sentence.substr(end)) && is_mathematics(whole);
+  return std::string(more ? whole : trimmed(*inside));
 }
 
 std::string answer_after(std::string_view text, std::string_view words) {

@@ -31,6 +31,8 @@ inline constexpr int kMostExponent = 1 << 15;
 // so; 100,000 of them take a tenth of a second. Deterministic, unlike a clock.
 class Budget {
  public:
+  explicit Budget(std::int64_t steps = 100'000) : left_(steps) {}
+
   // Whether `steps` more may be taken; once refused, everything later is refused too.
   bool spend(std::int64_t steps = 1) {
     if (left_ < steps) left_ = 0;
@@ -38,9 +40,13 @@ class Budget {
     left_ -= steps;
     return true;
   }
+  std::int64_t left() const { return left_; }
 
  private:
-  std::int64_t left_ = 100'000;
+  std::int64_t left_;
 };
+
+// Of these, what one normal form may take: an expression that has none within that is compared by value.
+inline constexpr std::int64_t kExactSteps = 10'000;
 
 }  // namespace routeopd::grade::math

@@ -296,6 +296,20 @@ class Former {
   Budget& budget_;
 };
 
+// What `work` makes of at most kExactSteps of the budget.
+template <class Work>
+auto within(Budget& budget, const Work& work) -> std::optional<decltype(work(budget))> {
+  Budget part(std::min(kExactSteps, budget.left()));
+  const std::int64_t given = part.left();
+  std::optional<decltype(work(budget))> result;
+  try {
+    result = work(part);
+  } catch (const NoForm&) {
+  }
+  budget.spend(given - part.left());
+  return result;
+}
+
 }  // namespace
 
 void Polynomial::add(const Monomial& monomial, const mpq_class& coefficient) {
@@ -311,21 +325,15 @@ std::optional<mpq_class> Polynomial::constant() const {
 }
 
 std::optional<Quotient> normal_form(const Node& node, Budget& budget) {
-  try {
-    return Former(budget).form(node);
-  } catch (const NoForm&) {
-    return std::nullopt;
-  }
+  return within(budget, [&](Budget& part) { return Former(part).form(node); });
 }
 
 std::optional<bool> same_quotient(const Quotient& left, const Quotient& right, Budget& budget) {
-  try {
-    return sum(product(left.numerator, right.denominator, budget),
-               product(right.numerator, left.denominator, budget), -1, budget)
+  return within(budget, [&](Budget& part) {
+    return sum(product(left.numerator, right.denominator, part),
+               product(right.numerator, left.denominator, part), -1, part)
         .is_zero();
-  } catch (const NoForm&) {
-    return std::nullopt;
-  }
+  });
 }
 
 std::optional<mpq_class> ratio(const Polynomial& left, const Polynomial& right) {

@@ -155,6 +155,12 @@ class Parser {
     return node;
   }
 
+  // 2^{n}3^{n}: a number is a factor where something closes before it; "3 4" and "x2" are not read.
+  bool number_follows_bracket() const {
+    return here().type == Type::kNumber && at_ > 0 && tokens_[at_ - 1].type == Type::kSymbol &&
+           (tokens_[at_ - 1].text == "}" || tokens_[at_ - 1].text == ")");
+  }
+
   bool factor_begins() const {
     static constexpr std::array<std::string_view, 10> kBegin = {"frac",   "sqrt",  "binom",  "pi",   "infty",
                                                                 "lfloor", "lceil", "langle", "cbrt", "circ"};
@@ -182,7 +188,7 @@ class Parser {
       } else if (is_symbol("/") && here(1).type != Type::kUnit && here(1).type != Type::kWords) {
         ++at_;
         parts.push_back(reciprocal(signed_factor()));
-      } else if (factor_begins()) {
+      } else if (factor_begins() || number_follows_bracket()) {
         parts.push_back(factor());
       } else if (here().type == Type::kScale) {
         parts.push_back(number(here().value));
@@ -191,6 +197,9 @@ class Parser {
         break;
       }
     }
+    const bool words =
+        std::any_of(parts.begin(), parts.end(), [](const Node& part) { return part.kind == Kind::kText; });
+    if (words && parts.size() > 1) throw Unreadable();  // a sentence
     Node node = parts.size() == 1 ? std::move(parts.front()) : branch(Kind::kProduct, std::move(parts));
     if (node.kind != Kind::kSymbol && node.kind != Kind::kText) skip_units();
     if (take_symbol("%")) node = branch(Kind::kPercent, listed(std::move(node)));  // 5\text{ }\%

@@ -28,9 +28,12 @@ bool is_rounding(const Node& decimal, const Node& exact, Budget& budget) {
   if (places < kFewestPlaces || contains(exact, Kind::kSymbol)) return false;
   const mpq_class unit(1, ten_to(places));
   if (abs(decimal.value) < unit * ten_to(kFewestPlaces - 1)) return false;
+  const mpq_class finest = abs(decimal.value) / ten_to(12);
+  if (const auto rational = rational_value(exact, budget)) {
+    return abs(*rational - decimal.value) < std::max(unit, finest);
+  }
   const Value value = value_at(exact, 0, budget);
   if (!value.number.is_tame() || !value.number.is_real()) return false;
-  const mpq_class finest = abs(decimal.value) / ten_to(12);
   Real difference = value.number.re - Real(decimal.value);
   if (difference.sign() < 0) difference = -difference;
   return mpfr_cmp_q(difference.get(), std::max(unit, finest).get_mpq_t()) < 0;
