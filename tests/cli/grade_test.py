@@ -99,8 +99,9 @@ class Grade(unittest.TestCase):
         answer = self.run_program(stdin=text_of({"response": f"\\boxed{{{given}}}", "answer": wanted}
                                                 for given, wanted, _ in cases))
         self.assertEqual(answer.returncode, 0, answer.stderr)
-        for line, (given, wanted, right) in zip(answer.stdout.splitlines(), cases, strict=True):
-            self.assertEqual(json.loads(line)["correct"], right, f"{given} for {wanted}")
+        lines = [json.loads(line) for line in answer.stdout.splitlines()]
+        self.assertEqual([], [f"{given} for {wanted} is not {right}" for line, (given, wanted, right)
+                              in zip(lines, cases, strict=True) if line["correct"] != right])
 
 
 if __name__ == "__main__":

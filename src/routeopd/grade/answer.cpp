@@ -55,6 +55,11 @@ Answer::Answer(std::string_view text) {
       }
     }
     reading->tree = parsed(std::move(tokens));
+    // A number may turn out to be a list, but a pair is no number: (1,234).
+    const auto& other = reading->other_tree;
+    if (other && reading->tree->kind != math::Kind::kNumber && reading->tree->kind != other->kind) {
+      reading->other_tree.reset();
+    }
   } catch (const math::Unreadable&) {
   }
   reading->choice = math::choice_of(reading->text);
