@@ -141,9 +141,7 @@ class Lexer {
     const bool groups = (brackets_ <= 0) == (commas_ == Commas::kUsual);
     const ScannedNumber scanned = scan_number(text_.substr(at_), groups);
     ambiguous_ |= scanned.ambiguous;
-    add(Type::kNumber, scanned.digits);
-    tokens_.list.back().value = scanned.value;
-    tokens_.list.back().places = scanned.places;
+    add_number(scanned);
     at_ += scanned.length;
   }
 
@@ -227,19 +225,33 @@ class Lexer {
     } else if (word && content.size() == 1) {
       add(Type::kLetter, content);  // \mathrm{e}
     } else if (is_plain_number(content)) {
-      const ScannedNumber scanned = scan_number(content, true);
-      if (scanned.length != content.size()) throw Unreadable();
-      add(Type::kNumber, scanned.digits);
-      tokens_.list.back().value = scanned.value;
-      tokens_.list.back().places = scanned.places;
+      text_number(content);
     } else {
       add(Type::kWords, content);
     }
   }
 
   static bool is_plain_number(std::string_view text) {
-    return is_digit(text.front()) &&
+    if (text.front() == '-' || text.front() == '+') text.remove_prefix(1);
+    return !text.empty() && is_digit(text.front()) &&
            std::all_of(text.begin(), text.end(), [](char c) { return is_digit(c) || c == '.' || c == ','; });
+  }
+
+  // \text{-12}
+  void text_number(std::string_view content) {
+    if (!is_digit(content.front())) {
+      add(Type::kSymbol, content.substr(0, 1));
+      content.remove_prefix(1);
+    }
+    const ScannedNumber scanned = scan_number(content, true);
+    if (scanned.length != content.size()) throw Unreadable();
+    add_number(scanned);
+  }
+
+  void add_number(const ScannedNumber& scanned) {
+    add(Type::kNumber, scanned.digits);
+    tokens_.list.back().value = scanned.value;
+    tokens_.list.back().places = scanned.places;
   }
 
   void command() {
