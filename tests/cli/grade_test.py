@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""grade as a user meets it, and every example of docs/grading.md.
+"""grade as a user meets it.
 
-    grade_test.py PROGRAM SOURCE_DIRECTORY
+    grade_test.py PROGRAM
 """
 import json
 import pathlib
@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM, SOURCE = sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
+PROGRAM = sys.argv.pop(1)
 RESPONSES = [
     {"id": "a", "response": "So it is $\\boxed{\\frac{1}{2}}$.", "answer": "0.5", "more": [1, None]},
     {"id": 7, "response": "\\boxed{3}", "answer": "4"},
@@ -83,25 +83,6 @@ class Grade(unittest.TestCase):
         self.assertTrue(example.startswith("echo '") and example.endswith("' | routeopd grade"), example)
         answer = self.run_program(stdin=example[len("echo '"):-len("' | routeopd grade")] + "\n")
         self.assertEqual(json.loads(answer.stdout)["correct"], True)
-
-    def test_every_example_of_the_documentation(self):
-        """The tables of docs/grading.md: | rule | wanted | right | wrong |, answers in back-ticks."""
-        cases = []
-        for line in (SOURCE / "docs" / "grading.md").read_text().splitlines():
-            cells = [cell.strip() for cell in line.replace("\\|", "\0").split("|")]
-            if len(cells) != 6 or not cells[2].startswith("`"):
-                continue
-            answer = cells[2].strip("`").replace("\0", "|")
-            for cell, right in ((cells[3], True), (cells[4], False)):
-                examples = [part.replace("\0", "|") for part in cell.split("`")[1::2]]
-                cases += [(example, answer, right) for example in examples]
-        self.assertGreater(len(cases), 100)
-        answer = self.run_program(stdin=text_of({"response": f"\\boxed{{{given}}}", "answer": wanted}
-                                                for given, wanted, _ in cases))
-        self.assertEqual(answer.returncode, 0, answer.stderr)
-        lines = [json.loads(line) for line in answer.stdout.splitlines()]
-        self.assertEqual([], [f"{given} for {wanted} is not {right}" for line, (given, wanted, right)
-                              in zip(lines, cases, strict=True) if line["correct"] != right])
 
 
 if __name__ == "__main__":

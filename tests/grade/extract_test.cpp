@@ -99,6 +99,7 @@ TEST(Extract, FollowsTheLadder) {
       {"<think>\\boxed{1}</think>\nIt is \\boxed{2}.", "2"},
       {"<think>the final answer is 1</think> \\boxed{2}", "2"},
       {"<think>\\boxed{1}</think> I do not know.", ""},
+      {"<think>The first idea is \\boxed{1}.</think> I do not know.", ""},
       {"<think>so \\boxed{1}", "1"},
       // no answer
       {"", ""},

@@ -27,8 +27,8 @@ inline constexpr int kLargestExponent = 512;
 inline constexpr int kPrecision = 256;
 inline constexpr int kMostExponent = 1 << 15;
 
-// Steps that one comparison may still take: a step is the work on one node or on one term, a microsecond or
-// so; 100,000 of them take a tenth of a second. Deterministic, unlike a clock.
+// Steps that one comparison may still take: a step is the work on one node or on one term, one to five
+// microseconds, so that all of them take half a second at worst. Deterministic, unlike a clock.
 class Budget {
  public:
   explicit Budget(std::int64_t steps = 100'000) : left_(steps) {}
