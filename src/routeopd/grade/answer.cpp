@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/answer.h"
 
+#include <fmt/format.h>
+
 #include <optional>
 #include <utility>
 
@@ -29,7 +31,7 @@ std::optional<std::string> whole_number(std::string_view text) {
     if (!is_digit(c)) return std::nullopt;
   }
   while (text.size() > 1 && text.front() == '0') text.remove_prefix(1);
-  return (negative && text != "0" ? "-" : "") + std::string(text);
+  return fmt::format("{}{}", negative && text != "0" ? "-" : "", text);
 }
 
 }  // namespace
@@ -65,11 +67,11 @@ Answer::Answer(std::string_view text) {
   reading->choice = math::choice_of(reading->text);
   Budget budget;
   if (const auto digits = whole_number(reading->text)) {
-    reading->key = "=" + *digits;
+    reading->key = fmt::format("={}", *digits);
   } else if (!reading->tree) {
-    reading->key = "\"" + math::bare_text(reading->text);
+    reading->key = fmt::format("\"{}", math::bare_text(reading->text));
   } else if (const auto value = rational_value(*reading->tree, budget)) {
-    reading->key = "=" + value->get_str();
+    reading->key = fmt::format("={}", value->get_str());
   } else {
     reading->key = spelled(*reading->tree);
   }

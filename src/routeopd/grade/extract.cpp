@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/extract.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -120,7 +122,7 @@ std::string boxed_answer(std::string_view text) {
     constexpr std::size_t kWidestGap = 40;
     if (before.end > gap_end || gap_end - before.end > kWidestGap) break;
     if (!only_joins(text.substr(before.end, gap_end - before.end))) break;
-    answer = std::string(trimmed(before.content)) + ", " + answer;
+    answer = fmt::format("{}, {}", trimmed(before.content), answer);
     if (answer.size() > math::kLongestMath) break;
   }
   return answer;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/math/node.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -18,7 +20,7 @@ void spell(const Node& node, std::string& line) {
       break;
     case Kind::kBase:
     case Kind::kMatrix:
-      line += node.name + "_" + std::to_string(node.places);
+      line += fmt::format("{}_{}", node.name, node.places);
       break;
     default:
       line += node.name;

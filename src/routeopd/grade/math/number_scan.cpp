@@ -109,7 +109,8 @@ ScannedNumber scan_number(std::string_view text, bool commas_group) {
       const std::string decimals(text.substr(point + 1, places));
       if (places > 0) numerator = numerator * power_of_ten(places) + mpz_class(decimals, 10);
       denominator = power_of_ten(places);
-      number.digits += "." + decimals;
+      number.digits += '.';
+      number.digits += decimals;
       number.places = static_cast<int>(places);
       number.length = point + 1 + places;
     }

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "routeopd/grade/ascii.h"
-#include "routeopd/grade/math/budget.h"
+#include "routeopd/grade/math/token_cursor.h"
 #include "routeopd/grade/math/words.h"
 
 namespace routeopd::grade::math {
@@ -28,9 +28,9 @@ bool is_whole(const Node& node) {
   return node.kind == Kind::kNumber && node.places < 0 && node.value.get_den() == 1;
 }
 
-class Parser {
+class Parser : private TokenCursor {
  public:
-  explicit Parser(Tokens tokens) : tokens_(std::move(tokens.list)) {}
+  explicit Parser(Tokens tokens) : TokenCursor(std::move(tokens)) {}
 
   Node run() {
     if (is_symbol("=") || is_command("approx")) ++at_;  // "= 5"
@@ -40,41 +40,6 @@ class Parser {
   }
 
  private:
-  // Bounds the recursion (a bracket within a bracket takes three or four levels), and the size of the tree.
-  struct Level {
-    explicit Level(Parser& parser) : depth(parser.depth_) {
-      if (++depth > 4 * kDeepest || ++parser.nodes_ > kMostNodes) throw Unreadable();
-    }
-    ~Level() { --depth; }
-    Level(const Level&) = delete;
-    Level& operator=(const Level&) = delete;
-    int& depth;
-  };
-
-  const Token& here(std::size_t ahead = 0) const {
-    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
-  }
-  bool is_symbol(std::string_view text, std::size_t ahead = 0) const {
-    return here(ahead).type == Type::kSymbol && here(ahead).text == text;
-  }
-  bool is_command(std::string_view name, std::size_t ahead = 0) const {
-    return here(ahead).type == Type::kCommand && here(ahead).text == name;
-  }
-  bool take_symbol(std::string_view text) { return is_symbol(text) && ++at_ != 0; }
-  bool take_command(std::string_view name) { return is_command(name) && ++at_ != 0; }
-  void expect_symbol(std::string_view text) {
-    if (!take_symbol(text)) throw Unreadable();
-  }
-
-  bool take_separator() {
-    bool taken = take_symbol(",") || take_symbol(";");
-    while (here().type == Type::kConjunction) {  // ", and"
-      ++at_;
-      taken = true;
-    }
-    return taken;
-  }
-
   std::vector<Node> items() {
     std::vector<Node> all;
     do all.push_back(relation());
@@ -305,23 +270,6 @@ class Parser {
     return minus ? negated(std::move(node)) : node;
   }
 
-  // 8, {8}, \text{eight}, {\text{base }8}.
-  int subscript_base() {
-    const bool braces = take_symbol("{");
-    take_command("base");
-    const Token& token = here();
-    std::optional<int> base;
-    if (token.type == Type::kNumber && token.places < 0 && token.value <= 36) {
-      base = static_cast<int>(token.value.get_num().get_si());
-    } else if (token.type == Type::kWords) {
-      base = small_number(lower_case(token.text));
-    }
-    if (!base || *base < 2) throw Unreadable();
-    ++at_;
-    if (braces) expect_symbol("}");
-    return *base;
-  }
-
   // What a command applies to: {…}, or one token; of a number without braces its first digit, as LaTeX has it.
   Node argument() {
     if (here().type == Type::kNumber && here().text.size() > 1 && here().places < 0) {
@@ -376,25 +324,12 @@ class Parser {
         continue;
       }
       ++at_;
-      name += "_" + subscript();
+      name += "_";
+      name += subscript();
     }
     if (plain && name == "e") return leaf(Kind::kEuler);
     if (plain && name == "i") return leaf(Kind::kImaginary);
     return leaf(Kind::kSymbol, std::move(name));
-  }
-
-  // A subscript as text: x_1 and x_{1} have the same name.
-  std::string subscript() {
-    if (here().type == Type::kEnd) throw Unreadable();
-    if (!take_symbol("{")) return tokens_[at_++].text;
-    std::string text;
-    for (int open = 1; open > 0; ++at_) {
-      if (here().type == Type::kEnd) throw Unreadable();
-      if (is_symbol("{")) ++open;
-      if (is_symbol("}") && --open == 0) continue;
-      text += here().text;
-    }
-    return text;
   }
 
   Node command(const std::string& name) {
@@ -457,7 +392,7 @@ class Parser {
     }
     const bool inverse = power && takes_angle(name) && power->kind == Kind::kNumber && power->value == -1;
     if (inverse) {  // \sin^{-1} x
-      name = "arc" + name;
+      name.insert(0, "arc");
       if (name == "arcsec" || name == "arccsc") throw Unreadable();
       power.reset();
     }
@@ -503,7 +438,8 @@ class Parser {
       return parts.size() == 1 ? std::move(parts.front()) : branch(Kind::kSet, std::move(parts));
     }
     if (!is_symbol(")") && !is_symbol("]")) throw Unreadable();
-    std::string brackets = open + tokens_[at_++].text;
+    std::string brackets = open;
+    brackets += tokens_[at_++].text;
     if (parts.size() == 1) {
       if (brackets == "()" || brackets == "[]") return std::move(parts.front());
       throw Unreadable();
@@ -543,10 +479,6 @@ class Parser {
     return node;
   }
 
-  std::vector<Token> tokens_;
-  std::size_t at_ = 0;
-  int depth_ = 0;
-  int nodes_ = 0;
   int bars_ = 0;    // |…| that are open
   int angles_ = 0;  // sin, cos, … around
 };
