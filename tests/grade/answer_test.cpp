@@ -151,6 +151,13 @@ TEST(Answer, TextAndChoices) {
   });
 }
 
+TEST(Answer, AChoiceThatBreaksOffIsNone) {
+  for (const char* text :
+       {"\\textbf{(B)~", "\\textbf{(B)", "\\textbf{(B", "\\textbf{(", "\\textbf{", "\\text{(B) 12", "(B"}) {
+    EXPECT_FALSE(equivalent(Answer("B"), Answer(text))) << text;
+  }
+}
+
 TEST(Answer, NothingIsNeverRight) {
   EXPECT_FALSE(grade_response("I do not know", "").correct);
   EXPECT_FALSE(grade_response("\\boxed{}", "").correct);

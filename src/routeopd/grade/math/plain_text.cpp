@@ -108,8 +108,7 @@ std::optional<Choice> choice_of(std::string_view text) {
     } else if (!gap || !(closed || dot)) {  // \text{Bob}
       return std::nullopt;
     } else {  // \text{(B) 12}
-      const std::size_t end = text.find('}');
-      if (end != text.size() - 1) return std::nullopt;
+      if (text.empty() || text.find('}') != text.size() - 1) return std::nullopt;
       text.remove_suffix(1);
     }
   }
