@@ -16,6 +16,17 @@ add_library(Oniguruma::onig UNKNOWN IMPORTED)
 set_target_properties(Oniguruma::onig PROPERTIES IMPORTED_LOCATION ${ONIGURUMA_LIBRARY}
                       INTERFACE_INCLUDE_DIRECTORIES ${ONIGURUMA_INCLUDE_DIR})
 
+# Nor do GMP and MPFR.
+foreach(name gmp gmpxx mpfr)
+  find_library(${name}_LIBRARY ${name} REQUIRED)
+  add_library(${name}_imported UNKNOWN IMPORTED)
+  set_target_properties(${name}_imported PROPERTIES IMPORTED_LOCATION ${${name}_LIBRARY})
+endforeach()
+target_link_libraries(gmpxx_imported INTERFACE gmp_imported)
+target_link_libraries(mpfr_imported INTERFACE gmp_imported)
+add_library(GMP::gmpxx ALIAS gmpxx_imported)
+add_library(MPFR::mpfr ALIAS mpfr_imported)
+
 if(NOT ROUTEOPD_TORCH_PYTHON)
   message(FATAL_ERROR "ROUTEOPD_TORCH_PYTHON is not set: run `make build`, or name a Python that has torch 2.13.0.")
 endif()

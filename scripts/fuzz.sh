@@ -18,7 +18,9 @@ fi
 for target in "$@"; do
   mkdir -p "build-fuzz/corpus/$target"
   echo "fuzz: $target for $seconds s"
-  "build-fuzz/fuzz_$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=20 -print_final_stats=1 \
+  dictionary=()
+  if [ -f "fuzz/dictionaries/$target.dict" ]; then dictionary=("-dict=fuzz/dictionaries/$target.dict"); fi
+  "build-fuzz/fuzz_$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=20 -print_final_stats=1 "${dictionary[@]}" \
     -artifact_prefix="build-fuzz/findings/$target-" "build-fuzz/corpus/$target" "fuzz/corpus/$target" \
     > "build-fuzz/$target.log" 2>&1 || { tail -n 40 "build-fuzz/$target.log"; exit 1; }
   grep -E 'number_of_executed_units|peak_rss' "build-fuzz/$target.log" | sed "s/^/fuzz: $target: /"

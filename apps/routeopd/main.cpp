@@ -22,6 +22,7 @@
   ENTRY(score, "Log-probabilities of given sequences")                                     \
   ENTRY(convert, "A model directory in another type or in other shards")                   \
   ENTRY(eval, "Sample, grade and summarise suites of problems")                            \
+  ENTRY(grade, "Given responses against their answers: extracted, correct, format")        \
   ENTRY(explain, "One response, token by token: what would be moved where, and why")       \
   ENTRY(compare, "Two evaluations, paired: contrast, interval, transitions")               \
   ENTRY(decontaminate, "Test problems in a training file: a report, and a cleaned file")   \

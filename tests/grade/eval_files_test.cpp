@@ -136,10 +136,10 @@ TEST(EvalFiles, ALineWithAnotherTypeIsNamed) {
 }
 
 TEST(SuiteSummary, SaysWhatTheResponsesSay) {
-  // Votes of p0: "1", a tie for the earlier "1", then "2" twice; p1: nothing, then "7", then "1,020" and "1020"
-  // are one answer; p2: nothing but "5" at last, for what cannot be read has no vote.
+  // Votes of p0: "1", a tie for the earlier "1", then "2" twice; p1: nothing, then "7", then "\\sqrt{50}" and
+  // "5\\sqrt2" are one answer; p2: nothing but "5" at last, for what cannot be read has no vote.
   std::vector<EvalResponse> responses = responses_of("math", {"1000", "0011", "0010"});
-  const std::string extracted[] = {"1", "2", "3", "2", "", "7", "1,020", "1020", "", "", "5", ""};
+  const std::string extracted[] = {"1", "2", "3", "2", "", "7", "\\sqrt{50}", "5\\sqrt2", "", "", "5", ""};
   for (std::size_t i = 0; i < 12; ++i) {
     responses[i].extracted = extracted[i];
     responses[i].format_ok = !extracted[i].empty();

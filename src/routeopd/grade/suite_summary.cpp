@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "routeopd/grade/answer.h"
 #include "routeopd/grade/eval_files.h"
@@ -43,24 +45,34 @@ Table table_of(std::span<const EvalResponse> responses) {
   return table;
 }
 
-// Whether the vote of samples 0 … k-1 of one problem is right, for k = 1 … S.
+// Whether the vote of samples 0 … k-1 of one problem is right, for k = 1 … S. A sample votes for the first
+// candidate that its answer is equivalent to.
 std::vector<bool> votes(std::span<const EvalResponse* const> responses_S) {
-  std::unordered_map<std::string, std::int64_t> counts;
-  std::vector<std::string> candidates;  // by the sample that named each first
-  std::vector<bool> right;              // candidates that are
+  struct Candidate {
+    Answer answer;
+    bool right;
+    std::int64_t votes;
+  };
+  std::vector<Candidate> candidates;                    // by the sample that named each first
+  std::unordered_map<std::string, std::size_t> by_key;  // which candidate; equal keys need no comparison
   std::vector<bool> won_S;
   for (const EvalResponse* response : responses_S) {
     if (response->format_ok) {
-      const std::string key = answer_key(response->extracted);
-      if (++counts[key] == 1) {
-        candidates.push_back(key);
-        right.push_back(response->correct);
+      Answer answer(response->extracted);
+      const auto [known, is_new] = by_key.try_emplace(answer.key(), candidates.size());
+      if (is_new) {
+        const auto same = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
+          return equivalent(candidate.answer, answer);
+        });
+        known->second = static_cast<std::size_t>(same - candidates.begin());
+        if (same == candidates.end()) candidates.push_back({std::move(answer), response->correct, 0});
       }
+      ++candidates[known->second].votes;
     }
     const auto most = std::max_element(
         candidates.begin(), candidates.end(),
-        [&](const std::string& left, const std::string& other) { return counts[left] < counts[other]; });
-    won_S.push_back(most != candidates.end() && right[static_cast<std::size_t>(most - candidates.begin())]);
+        [](const Candidate& left, const Candidate& other) { return left.votes < other.votes; });
+    won_S.push_back(most != candidates.end() && most->right);
   }
   return won_S;
 }

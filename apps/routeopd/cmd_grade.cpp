@@ -1,0 +1,102 @@
+// routeopd grade: given responses against their answers. JSONL in, JSONL out.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/grade/answer.h"
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "command.h"
+#include "line_output.h"
+#include "progress.h"
+#include "routeopd/base/interrupt.h"
+#include "routeopd/formats/json_file.h"
+#include "routeopd/formats/json_lines.h"
+
+namespace routeopd::app {
+namespace {
+
+struct GradeArguments {
+  std::string in = "-", out = "-";
+  OutputFlags output;
+};
+
+const std::string& text_of(const Json& line, const char* key) {
+  const Json& text = formats::value_or_null(line, key);
+  if (!text.is_string()) throw UserError("{}: expected a text, got {}", key, shown(text));
+  return text.get_ref<const std::string&>();
+}
+
+void run_grade(const GradeArguments& arguments) {
+  refuse_same_file(arguments.in, arguments.out);
+  formats::JsonLines lines(arguments.in);
+  LineOutput output(arguments.out);
+  std::int64_t graded = 0, correct = 0, format = 0, failed = 0;
+  std::string first_failure;
+  {
+    Progress progress("grade", lines.bytes_total(), arguments.output.quiet);
+    for (bool more = true; more;) {
+      check_interrupt();
+      Json answer;
+      try {
+        std::optional<Json> line = lines.next();
+        more = line.has_value();
+        if (!more) break;
+        const grade::Grade grade = formats::naming(lines.where(), [&] {
+          return grade::grade_response(text_of(*line, "response"), text_of(*line, "answer"));
+        });
+        answer = std::move(*line);
+        answer["extracted"] = grade.extracted;
+        answer["correct"] = grade.correct;
+        answer["format_ok"] = grade.format_ok;
+        ++graded;
+        correct += grade.correct ? 1 : 0;
+        format += grade.format_ok ? 0 : 1;
+      } catch (const UserError& error) {
+        answer = {{"error", error.what()}};
+        if (failed++ == 0) first_failure = error.what();
+      }
+      output.write(answer);
+      progress.update(lines.bytes_read(), "bytes");
+    }
+  }
+  output.finish();
+  if (output.to_file() && arguments.output.json) {
+    std::cout << Json{{"n", graded}, {"correct", correct}, {"format", format}, {"failed", failed}}.dump()
+              << std::endl;
+  } else if (output.to_file() && !arguments.output.quiet) {
+    fmt::print("{} responses: {} correct, {} without an answer that can be read; written to {}\n", graded,
+               correct, format, arguments.out);
+    std::fflush(stdout);
+  }
+  if (failed > 0)
+    throw UserError("{} of {} lines could not be done, the first: {}", failed, graded + failed,
+                    first_failure);
+}
+
+}  // namespace
+
+void add_grade(CLI::App& app) {
+  const auto arguments = std::make_shared<GradeArguments>();
+  app.add_option("--in", arguments->in,
+                 "Responses {\"id\", \"response\", \"answer\"}, JSONL; - is standard input")
+      ->capture_default_str();
+  app.add_option("--out", arguments->out,
+                 "The same lines with \"extracted\", \"correct\", \"format_ok\"; - is standard output")
+      ->capture_default_str();
+  add_output_flags(app, arguments->output);
+  app.footer(
+      "How answers are found and compared stands in docs/grading.md. A line that cannot be done is answered "
+      "by "
+      "{\"error\"}, the\n"
+      "rest goes on, and the exit code is 1.\n\n"
+      "Example:\n"
+      "  echo '{\"id\":1,\"response\":\"So it is \\\\boxed{\\\\frac{1}{2}}.\",\"answer\":\"0.5\"}' | "
+      "routeopd "
+      "grade");
+  app.callback([arguments] { run_grade(*arguments); });
+}
+
+}  // namespace routeopd::app

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""grade as a user meets it.
+
+    grade_test.py PROGRAM
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = sys.argv.pop(1)
+RESPONSES = [
+    {"id": "a", "response": "So it is $\\boxed{\\frac{1}{2}}$.", "answer": "0.5", "more": [1, None]},
+    {"id": 7, "response": "\\boxed{3}", "answer": "4"},
+    {"id": "c", "response": "I do not know; perhaps 12.", "answer": "12"},
+]
+VERDICTS = [("\\frac{1}{2}", True, True), ("3", False, True), ("", False, False)]
+
+
+def text_of(objects):
+    return "".join(json.dumps(one) + "\n" for one in objects)
+
+
+class Grade(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+        self.path = pathlib.Path(self.directory.name)
+
+    def run_program(self, *arguments, stdin=""):
+        return subprocess.run([PROGRAM, "grade", *map(str, arguments)], input=stdin, text=True, capture_output=True,
+                              timeout=60)
+
+    def check_lines(self, text):
+        lines = [json.loads(line) for line in text.splitlines()]
+        self.assertEqual([(line.pop("extracted"), line.pop("correct"), line.pop("format_ok")) for line in lines],
+                         VERDICTS)
+        self.assertEqual(lines, RESPONSES)  # all else is passed on
+
+    def test_streams(self):
+        answer = self.run_program(stdin=text_of(RESPONSES))
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+        self.check_lines(answer.stdout)
+
+    def test_files_and_summary(self):
+        source, target = self.path / "in.jsonl", self.path / "out.jsonl"
+        source.write_text(text_of(RESPONSES) + "\n")
+        answer = self.run_program("--in", source, "--out", target)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.check_lines(target.read_text())
+        self.assertEqual(answer.stdout, f"3 responses: 1 correct, 1 without an answer that can be read; written to {target}\n")
+        self.assertEqual(self.run_program("--in", source, "--out", target, "--quiet").stdout, "")
+        self.assertEqual(json.loads(self.run_program("--in", source, "--out", target, "--json").stdout),
+                         {"n": 3, "correct": 1, "format": 1, "failed": 0})
+
+    def test_broken_lines_are_named_and_the_rest_goes_on(self):
+        broken = ['{"response": "x"', '{"response": "\\\\boxed{1}"}', '{"response": 1, "answer": "1"}', "[1]"]
+        answer = self.run_program(stdin=text_of(RESPONSES[:1]) + "\n".join(broken) + "\n" + text_of(RESPONSES[1:2]))
+        lines = [json.loads(line) for line in answer.stdout.splitlines()]
+        self.assertEqual(answer.returncode, 1)
+        self.assertEqual([line.get("correct") for line in lines], [True, None, None, None, None, False])
+        for number, said in enumerate(["", "answer: expected a text", "response: expected a text", ""], start=2):
+            self.assertIn(f":{number}:", lines[number - 1]["error"])
+            self.assertIn(said, lines[number - 1]["error"])
+        self.assertIn("4 of 6 lines could not be done, the first:", answer.stderr)
+        self.assertEqual(answer.stderr.count("\n"), 1)
+
+    def test_refusals(self):
+        source = self.path / "in.jsonl"
+        source.write_text(text_of(RESPONSES))
+        self.assertEqual(self.run_program("--in", source, "--out", source).returncode, 1)
+        self.assertEqual(source.read_text(), text_of(RESPONSES))
+        missing = self.run_program("--in", self.path / "nowhere.jsonl")
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn("nowhere.jsonl", missing.stderr)
+        self.assertEqual(self.run_program("--gold", "x").returncode, 2)
+
+    def test_help_has_an_example_that_works(self):
+        help_text = self.run_program("--help").stdout
+        example = help_text.split("Example:\n")[1].strip()
+        self.assertTrue(example.startswith("echo '") and example.endswith("' | routeopd grade"), example)
+        answer = self.run_program(stdin=example[len("echo '"):-len("' | routeopd grade")] + "\n")
+        self.assertEqual(json.loads(answer.stdout)["correct"], True)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,169 @@
+// Where the answer of a response is found.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/grade/extract.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+
+#include "routeopd/grade/answer.h"
+
+namespace routeopd::grade {
+namespace {
+
+struct Reading {
+  std::string response;
+  std::string extracted;
+};
+
+TEST(Extract, FollowsTheLadder) {
+  const Reading readings[] = {
+      // the phrase
+      {"The final answer is 42.", "42"},
+      {"The final answer is 42", "42"},
+      {"the FINAL Answer Is 42", "42"},
+      {"The final answer is: 42", "42"},
+      {"The final answer is : $42$.", "42"},
+      {"The final answer is $42.$", "42"},
+      {"The final answer is $$ 42 $$ .", "42"},
+      {"The final answer is 42. I hope it is correct.", "42"},
+      {"The final answer is 3.14. Done.", "3.14"},
+      {"The final answer is x = 5\nand more", "x = 5"},
+      {"The final answer is x = 5\r\nand more", "x = 5"},
+      {"The final answer is:\n\n42\nand more", "42"},
+      {"The final answer is:\n$$\n42\n$$", "42"},
+      {"The final answer is \\[\n\\begin{pmatrix} 1 \\\\\n2 \\end{pmatrix}\n\\]",
+       "\\begin{pmatrix} 1 \\\\\n2 \\end{pmatrix}"},
+      {"The final answer is \\(\\frac{1}{2}\\), since it must be.", "\\frac{1}{2}"},
+      {"The final answer is $x = 5$ because nothing else works.", "x = 5"},
+      {"The final answer is $5.", "5"},
+      {"The final answer is $3$ or $4$.", "3$ or $4"},
+      {"The final answer is 10:30.", "10:30"},
+      {"The final answer is 1. No, the final answer is 2.", "2"},
+      {"final answer is\tten", "ten"},
+      {"The final answer is 4, not \\{5\\}", "4, not \\{5\\}"},
+      {"**Final Answer:** 12", "12"},
+      {"**Final Answer**: 12", "12"},
+      {"Final answer: $\\frac{3}{4}$", "\\frac{3}{4}"},
+      {"**The final answer is 12**", "12"},
+      // a box after the phrase, and elsewhere
+      {"The final answer is $\\boxed{42}$.", "42"},
+      {"The final answer is\\boxed{42}", "42"},
+      {"The final answer is thus \\boxed{ \\frac{1}{2} } units", "\\frac{1}{2}"},
+      {"The final answer is \\boxed{\\text{Dr. No}}. Yes.", "\\text{Dr. No}"},
+      {"The final answer is \\boxed{a\nb}", "a\nb"},
+      {"The final answer is \\boxed{1} and \\boxed{2}.", "1, 2"},
+      {"The final answer is 7.\nEarlier we had \\boxed{8}.", "7"},
+      {"We had \\boxed{8}. The final answer is 7.", "7"},
+      {"**Final Answer**\n\n\\[ \\boxed{12} \\]", "12"},
+      // words after the phrase are less than a box
+      {"I must see that the final answer is correct. It is \\boxed{5}.", "5"},
+      {"\\boxed{3} is what the final answer is meant to be", "3"},
+      // the last box
+      {"so \\boxed{1} and then \\boxed{2}!", "2"},
+      {"\\boxed{1} and \\boxed{2}", "1, 2"},
+      {"$\\boxed{1}$, $\\boxed{2}$ and $\\boxed{3}$", "1, 2, 3"},
+      {"\\boxed{x=1} \\text{ or } \\boxed{x=2}", "x=1, x=2"},
+      {"\\boxed{1}. \\boxed{2}", "2"},
+      {"\\boxed{\\boxed{5}}", "5"},
+      {"\\boxed{\\frac{1}{\\sqrt{2}}}", "\\frac{1}{\\sqrt{2}}"},
+      {"\\boxed{\\{1, 2\\}}", "\\{1, 2\\}"},
+      {"\\boxed{\\left\\{1\\right.}", "\\left\\{1\\right"},
+      {"\\boxed{a\\\\{b}}", "a\\\\{b}"},
+      {"\\\\boxed{6}", "6"},
+      {"\\boxed{3} and \\boxed{4", "3"},
+      {"} \\boxed{3} }", "3"},
+      {"{ \\boxed{3}", "3"},
+      {"\\boxed{$12.$}", "12"},
+      {"\\boxed{12\\ }", "12"},
+      {"\\boxed{12.}", "12"},
+      {"\\boxed {12}", "12"},
+      {"\\boxed 5", "5"},
+      {"\\boxed5$", "5"},
+      {"\\boxed{é}", "é"},
+      {"\\fbox{7}", "7"},
+      // a phrase that says nothing
+      {"\\boxed{3} is what the final answer is", "3"},
+      {"\\boxed{3} is what the final answer is.", "3"},
+      {"\\boxed{3}; the final answer isn't 4", "3"},
+      // the weaker phrase
+      {"the answer is 5", "5"},
+      {"Answer: 12", "12"},
+      {"Answer:\n12", "12"},
+      {"### Answer\n\n$$\\boxed{3}$$", "3"},
+      {"The answer is $5$. So \\boxed{6}.", "6"},
+      {"Answer: A", "A"},
+      // behind the thoughts
+      {"<think>\\boxed{1}</think>\nIt is \\boxed{2}.", "2"},
+      {"<think>the final answer is 1</think> \\boxed{2}", "2"},
+      {"<think>\\boxed{1}</think> I do not know.", ""},
+      {"<think>The first idea is \\boxed{1}.</think> I do not know.", ""},
+      {"<think>so \\boxed{1}", "1"},
+      // no answer
+      {"", ""},
+      {"final answer is", ""},
+      {"final answer i", ""},
+      {"The final answer is $$.", ""},
+      {"The final answer is \\boxed{9", ""},
+      {"\\boxed{", ""},
+      {"\\boxed{}", ""},
+      {"\\boxed{ $ }", ""},
+      {"\\boxed x", ""},
+      {"\\Boxed{5}", ""},
+      {"so we get 5", ""},
+      {"42", ""},
+      {"my answers: 5", ""},
+      {"\\", ""},
+      {"\\boxed{5\\", ""},
+  };
+  for (const auto& [response, extracted] : readings) {
+    EXPECT_EQ(extracted_answer(response), extracted) << response;
+    const Grade grade = grade_response(response, "no such answer");
+    EXPECT_EQ(grade.extracted, extracted) << response;
+    EXPECT_EQ(grade.format_ok, !extracted.empty()) << response;
+    EXPECT_FALSE(grade.correct) << response;
+  }
+}
+
+// Linear time needs 0.3 s here, a few times that under sanitizers; quadratic time would need minutes.
+TEST(Extract, HostileResponsesTakeLinearTimeAndNoCallStack) {
+  const auto repeated = [](std::string_view piece) {
+    std::string text;
+    while (text.size() < 1'000'000) text += piece;
+    return text;
+  };
+  const auto start = std::chrono::steady_clock::now();
+  for (const char* piece : {"{",
+                            "}",
+                            "{}",
+                            "\\",
+                            "\\boxed{",
+                            "\\boxed ",
+                            "\\boxed",
+                            "\\fbox{1},",
+                            "final answer is ",
+                            "answer: ",
+                            "final answer is \\boxed{",
+                            "final answer is $",
+                            "$",
+                            "\\(",
+                            ".",
+                            "\n",
+                            "final answer i",
+                            "1,",
+                            "**",
+                            "\\ ",
+                            "</think>"}) {
+    grade_response(repeated(piece), "1");
+    grade_response("final answer is " + repeated(piece), "1");
+  }
+  const std::string deep = repeated("{");
+  const Grade grade = grade_response("\\boxed{" + deep + std::string(deep.size(), '}') + "}", "1");
+  EXPECT_EQ(grade.extracted.size(), 2 * deep.size());
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 10.0);
+}
+
+}  // namespace
+}  // namespace routeopd::grade
