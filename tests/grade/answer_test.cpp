@@ -158,6 +158,15 @@ TEST(Answer, AChoiceThatBreaksOffIsNone) {
   }
 }
 
+// Of a number without braces a command takes the first digit, where the number is plain digits.
+TEST(Answer, AnArgumentWithoutBracesIsADigitOrAWholeNumber) {
+  EXPECT_TRUE(equivalent(Answer("10"), Answer("\\sqrt{25}2")));
+  EXPECT_TRUE(equivalent(Answer("1.5"), Answer("\\frac96")));
+  EXPECT_TRUE(equivalent(Answer("3"), Answer("\\sqrt9e0")));
+  EXPECT_TRUE(equivalent(Answer("20"), Answer("\\sqrt0.4e3")));
+  EXPECT_FALSE(equivalent(Answer("3"), Answer("87{sqrt0.5e8")));
+}
+
 TEST(Answer, NothingIsNeverRight) {
   EXPECT_FALSE(grade_response("I do not know", "").correct);
   EXPECT_FALSE(grade_response("\\boxed{}", "").correct);

@@ -164,7 +164,7 @@ def tell_pairs(pairs: list[dict[str, Any]]) -> None:
     right = sum(pair["expected"] for pair in pairs)
     print(f"{len(pairs)} pairs of {len({pair['gold'] for pair in pairs})} golds ({', '.join(f'{name} {n}' for name, n in suites.items())}): "
           f"{right} right, {len(pairs) - right} wrong; {len({pair['rewrite'] for pair in pairs})} rewrites; "
-          f"{sum(pair['slip'] is not None for pair in pairs)} on slips of Math-Verify")
+          f"{sum(pair['slip'] is not None for pair in pairs)} counted apart")
 
 
 def tell_expected(who: str, key: str, pairs: list[dict[str, Any]]) -> None:
@@ -177,7 +177,7 @@ def tell_expected(who: str, key: str, pairs: list[dict[str, Any]]) -> None:
 
 
 def tell_slips(pairs: list[dict[str, Any]], ours: bool) -> None:
-    print("\nslips of Math-Verify, counted apart (as expected / pairs):")
+    print("\nslips of Math-Verify and the rule for percent, counted apart (as expected / pairs):")
     for slip in sorted({pair["slip"] for pair in pairs} - {None}):
         of = [pair for pair in pairs if pair["slip"] == slip]
         counts = [f"{who} {sum(pair[key] == pair['expected'] for pair in of)}/{len(of)}"
@@ -263,6 +263,9 @@ def compare(args: argparse.Namespace, pairs: list[dict[str, Any]], scratch: path
     ratios = [their.seconds / our.seconds for our, their in zip(ours, theirs)]
     speed = statistics.median(ratios)
     short = tell_result("agreement outside of slips", share(agreed, counted), agreed / counted, LEAST_AGREEMENT, f"{LEAST_AGREEMENT:.1%}")
+    decided = [pair for pair in pairs if pair["slip"] == "percent_rule"]
+    also = sum(pair["ours"] == pair["math_verify"] for pair in decided)
+    print(f"the same with the pairs of the percent rule: {share(agreed + also, counted + len(decided))}")
     short += tell_result("Math-Verify ÷ ours", f"{speed:.1f} [{min(ratios):.1f}, {max(ratios):.1f}] in {args.rounds} rounds", speed,
                          LEAST_SPEED, f"{LEAST_SPEED:.0f}")
     return short

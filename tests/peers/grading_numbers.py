@@ -105,8 +105,8 @@ def asked_for(gold: str, problem: str) -> Iterator[Rewrite]:
         yield Rewrite("asked_dollar_cents", f"\\${gold}.00", True)
         yield Rewrite("asked_dollar_wrong", f"\\${more}", False)
     if re.search(ASKED["percent"], problem, re.IGNORECASE):
-        yield Rewrite("asked_percent", f"{gold}\\%", True)
-        yield Rewrite("asked_percent_text", f"{gold}\\text{{ percent}}", True)
+        yield Rewrite("asked_percent", f"{gold}\\%", False, "percent_rule")
+        yield Rewrite("asked_percent_text", f"{gold}\\text{{ percent}}", False, "percent_rule")
         yield Rewrite("asked_percent_wrong", f"{more}\\%", False)
     if found := re.search(ASKED["units"], problem, re.IGNORECASE):
         unit = found[1].lower()

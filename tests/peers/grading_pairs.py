@@ -13,6 +13,8 @@ whether the response is right, `slip` the name of a known slip of Math-Verify th
     degree_sign      refuses ° for ^\\circ
     spaced_i         refuses 12 i for 12i
     wrong_base       takes 52_7 for 52_8
+
+or percent_rule, where we decided otherwise: it takes 10\\% for 10 whatever was asked; to us it is 0.1 unless the gold has the sign.
 """
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ class Parser : private TokenCursor {
 
   // What a command applies to: {…}, or one token; of a number without braces its first digit, as LaTeX has it.
   Node argument() {
-    if (here().type == Type::kNumber && here().text.size() > 1 && here().places < 0) {
+    if (here().type == Type::kNumber && here().text.size() > 1 && is_plain_digits(here())) {
       Token& token = tokens_[at_];
       Token first = token;
       first.text.resize(1);

@@ -42,6 +42,11 @@ class TokenCursor {
   bool is_command(std::string_view name, std::size_t ahead = 0) const {
     return here(ahead).type == Type::kCommand && here(ahead).text == name;
   }
+  // A number that is what its digits say: without a point, an exponent or digits that recur.
+  static bool is_plain_digits(const Token& token) {
+    return std::all_of(token.text.begin(), token.text.end(), is_digit) && !token.text.empty() &&
+           token.value == mpz_class(token.text, 10);
+  }
   bool take_symbol(std::string_view text) { return is_symbol(text) && ++at_ != 0; }
   bool take_command(std::string_view name) { return is_command(name) && ++at_ != 0; }
   void expect_symbol(std::string_view text) {
@@ -63,7 +68,7 @@ class TokenCursor {
     take_command("base");
     const Token& token = here();
     std::optional<int> base;
-    if (token.type == Type::kNumber && token.places < 0 && token.value <= 36) {
+    if (token.type == Type::kNumber && token.value.get_den() == 1 && token.value <= 36) {
       base = static_cast<int>(token.value.get_num().get_si());
     } else if (token.type == Type::kWords) {
       base = small_number(lower_case(token.text));
