@@ -24,6 +24,10 @@ Json interval_json(const grade::Interval& interval) {
   return {{"mean", interval.mean}, {"low", interval.low}, {"high", interval.high}};
 }
 
+Json bootstrap_json(const grade::Bootstrap& bootstrap) {
+  return {{"seed", bootstrap.seed}, {"draws", bootstrap.draws}, {"level", bootstrap.level}};
+}
+
 Json transitions_json(const grade::Transitions& counts) {
   return {{"both", counts.both},
           {"a_only", counts.a_only},
@@ -56,11 +60,16 @@ Json comparison_json(const grade::Comparison& comparison) {
   }
   return {{"a", comparison.run_a},
           {"b", comparison.run_b},
+          {"bootstrap", bootstrap_json(comparison.bootstrap)},
           {"avg_a", comparison.average_a},
           {"avg_b", comparison.average_b},
           {"contrast", interval_json(comparison.contrast)},
           {"transitions", transitions_json(comparison.transitions)},
           {"suites", suites}};
+}
+
+void print(const Json& answer) {
+  std::cout << answer.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
 // The first directory with each of the others.
@@ -72,12 +81,12 @@ void compare_with_first(const CompareArguments& arguments) {
         grade::compare_runs(first, grade::read_eval_directory(arguments.directories[i]), arguments.bootstrap);
     if (arguments.output.json) {
       all.push_back(comparison_json(comparison));
-    } else {
+    } else if (!arguments.output.quiet) {
       std::cout << (i > 1 ? "\n" : "")
                 << report::comparison_report(comparison, arguments.format, arguments.changes);
     }
   }
-  if (arguments.output.json) std::cout << (all.size() == 1 ? all.front() : all).dump() << '\n';
+  if (arguments.output.json) print(all.size() == 1 ? all.front() : Json{{"comparisons", all}});
 }
 
 void compare_all_pairs(const CompareArguments& arguments) {
@@ -86,13 +95,13 @@ void compare_all_pairs(const CompareArguments& arguments) {
     runs.emplace_back(grade::read_eval_directory(a), grade::read_eval_directory(b));
   const grade::MacroComparison macro = grade::compare_pairs(runs, arguments.bootstrap);
   if (!arguments.output.json) {
-    std::cout << report::macro_report(macro, arguments.format);
+    if (!arguments.output.quiet) std::cout << report::macro_report(macro, arguments.format);
     return;
   }
   Json answer = {{"pairs", Json::array()}, {"suites", Json::object()}, {"macro", macro_json(macro.average)}};
   for (const grade::Comparison& pair : macro.pairs) answer["pairs"].push_back(comparison_json(pair));
   for (const grade::MacroRow& row : macro.suites) answer["suites"][row.name] = macro_json(row);
-  std::cout << answer.dump() << '\n';
+  print(answer);
 }
 
 void run_compare(const CompareArguments& arguments) {

@@ -15,7 +15,6 @@
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/eval/eval_directory.h"
 #include "routeopd/eval/evaluate.h"
-#include "routeopd/formats/json_file.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/train/recipe.h"
 
@@ -26,7 +25,6 @@ namespace fs = std::filesystem;
 using report::Align;
 
 constexpr std::int64_t kMostNew = 16384;
-constexpr std::int64_t kMaxSummaryBytes = 1 << 26;
 
 struct EvalArguments {
   std::string model, checkpoints, out;
@@ -91,9 +89,9 @@ std::string summary_table(const Json& summary, report::TableFormat format) {
   return table.rendered(format);
 }
 
-// One model into one directory. A complete evaluation of the same is read instead where `reuse` is set.
+// One model into one directory. A complete evaluation of the same model and protocol is read and not made again.
 Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, const fs::path& out,
-                    const std::string& label, bool reuse) {
+                    const std::string& label) {
   const text::Tokenizer tokenizer(directory);
   eval::Protocol protocol = arguments.protocol;
   std::vector<eval::Suite> suites;
@@ -106,18 +104,20 @@ Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, c
     }
     suites.push_back(eval::read_suite(name, path, protocol, directory, tokenizer));
   }
-  if (reuse && eval::is_complete(out)) {
-    Json summary = formats::read_json_object(out / "summary.json", kMaxSummaryBytes);
-    if (summary["model"]["weights"] == formats::weights_sha256(directory)) return summary;
-    throw UserError("{}: is an evaluation of other weights than {}; name another --out", out.string(),
-                    directory.string());
-  }
+  // By name, so that nothing hangs on the order in which they were said.
+  std::sort(suites.begin(), suites.end(),
+            [](const eval::Suite& a, const eval::Suite& b) { return a.name < b.name; });
   const model::Model model = model::load_model(directory);
   protocol.max_new_tokens = kMostNew;  // what every suite's longest prompt leaves
   for (const eval::Suite& suite : suites) {
     const std::int64_t most = protocol.max_new_tokens;
     protocol.max_new_tokens =
         engine::longest_response(model, suite.prompts, arguments.protocol.max_new_tokens, most);
+  }
+  const Json identity = model_json(directory);
+  if (auto summary = eval::finished_evaluation(out, eval::protocol_json(identity, protocol, suites))) {
+    if (!arguments.output.quiet) fmt::print(stderr, "{}: is complete; nothing is sampled\n", out.string());
+    return *summary;
   }
   engine::LocalEngine engine(model, tokenizer.real_ids());
   std::unique_ptr<Progress> progress;
@@ -128,9 +128,10 @@ Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, c
                    at.total);
       progress = std::make_unique<Progress>(label, at.total - at.found, arguments.output.quiet);
     }
-    progress->update(at.done - at.found, fmt::format("{}, {} of {} responses", at.suite, at.done, at.total));
+    progress->update(at.done - at.found, fmt::format("{}, {} of {} responses", at.suite, at.done - at.found,
+                                                     at.total - at.found));
   };
-  return eval::evaluate_into(out, engine, suites, protocol, tokenizer, model_json(directory), watch).summary;
+  return eval::evaluate_into(out, engine, suites, protocol, tokenizer, identity, watch).summary;
 }
 
 // Steps that have a checkpoint, ascending.
@@ -196,7 +197,7 @@ Json evaluate_checkpoints(const EvalArguments& arguments) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const std::string name = fmt::format("step_{}", steps[i]);
     const Json summary = evaluate_model(arguments, run / "checkpoints" / name, out / name,
-                                        fmt::format("eval {} ({} of {})", name, i + 1, steps.size()), true);
+                                        fmt::format("eval {} ({} of {})", name, i + 1, steps.size()));
     if (i == 0) {
       for (const char* field : {"decoding", "seed", "template", "extractor"})
         trajectory[field] = summary[field];
@@ -206,7 +207,8 @@ Json evaluate_checkpoints(const EvalArguments& arguments) {
                                     {"avg", summary["avg"]},
                                     {"average", summary["average"]},
                                     {"suites", summary["suites"]}});
-    write_file(out / "trajectory.json", trajectory.dump(2) + "\n");
+    write_file(out / "trajectory.json",
+               trajectory.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
   return trajectory;
 }
@@ -215,10 +217,10 @@ void run_eval(const EvalArguments& arguments) {
   if (arguments.model.empty() == arguments.checkpoints.empty())
     throw CLI::RequiredError("either --model DIR or --checkpoints RUN");
   const bool one = !arguments.model.empty();
-  const Json result = one ? evaluate_model(arguments, arguments.model, arguments.out, "eval", false)
+  const Json result = one ? evaluate_model(arguments, arguments.model, arguments.out, "eval")
                           : evaluate_checkpoints(arguments);
   if (arguments.output.json) {
-    std::cout << result.dump() << '\n';
+    std::cout << result.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
   } else if (!arguments.output.quiet) {
     std::cout << (one ? summary_table(result, arguments.format) : trajectory_table(result, arguments.format));
   }
@@ -238,7 +240,9 @@ void add_eval(CLI::App& app) {
   app.add_option("--suite", arguments->suites, "NAME=FILE: problems with answers, JSONL; may be repeated")
       ->required()
       ->allow_extra_args(false);
-  app.add_option("--out", arguments->out, "Eval directory: new, or a stopped evaluation, which goes on")
+  app.add_option(
+         "--out", arguments->out,
+         "Eval directory: new, or the same evaluation stopped, which goes on, or complete, which is shown")
       ->required();
   add_decoding_options(app, protocol.prompt_template, protocol.temperature, protocol.top_p);
   app.add_option("--n", protocol.n, "Samples a problem")->check(CLI::Range(1, 256))->capture_default_str();

@@ -23,10 +23,12 @@ struct GradeArguments {
   OutputFlags output;
 };
 
-const std::string& text_of(const Json& line, const char* key) {
+// A number is taken as it is written: an answer may be 42 as well as "42".
+std::string text_of(const Json& line, const char* key) {
   const Json& text = formats::value_or_null(line, key);
+  if (text.is_number()) return text.dump();
   if (!text.is_string()) throw UserError("{}: expected a text, got {}", key, shown(text));
-  return text.get_ref<const std::string&>();
+  return text.get<std::string>();
 }
 
 void run_grade(const GradeArguments& arguments) {
@@ -93,7 +95,8 @@ void add_grade(CLI::App& app) {
       "{\"error\"}, the\n"
       "rest goes on, and the exit code is 1.\n\n"
       "Example:\n"
-      "  echo '{\"id\":1,\"response\":\"So it is \\\\boxed{\\\\frac{1}{2}}.\",\"answer\":\"0.5\"}' | "
+      "  printf '%s\\n' '{\"id\":1,\"response\":\"So it is \\\\boxed{\\\\frac{1}{2}}.\",\"answer\":\"0.5\"}' "
+      "| "
       "routeopd "
       "grade");
   app.callback([arguments] { run_grade(*arguments); });

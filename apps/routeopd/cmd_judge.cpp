@@ -73,6 +73,11 @@ void run_judge(const JudgeArguments& arguments) {
   const fs::path out(arguments.out);
   grade::open_judge_directory(out);
   const DirectoryLock lock(out);
+  for (const char* written : {"labels.jsonl", "summary.json"}) {
+    if (!arguments.cache.empty() &&
+        fs::weakly_canonical(arguments.cache) == fs::weakly_canonical(out / written))
+      throw UserError("--cache: {} is written by judge itself; choose another name", arguments.cache);
+  }
   grade::AnswerCache cache(arguments.cache.empty() ? out / "cache.jsonl" : fs::path(arguments.cache));
   grade::Asker asker(chat, settings, cache);
   std::unique_ptr<Progress> progress;

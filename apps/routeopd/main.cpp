@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,8 @@ int run(int argc, char** argv) {
   }
   try {
     app.parse(argc, argv);
+    if (!std::cout.flush() || std::fflush(stdout) != 0)
+      throw UserError("standard output: cannot be written; is the disk full?");
     return 0;
   } catch (const CLI::Success& wanted) {  // --help, --version
     return app.exit(wanted);

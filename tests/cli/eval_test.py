@@ -57,6 +57,11 @@ class Case(unittest.TestCase):
         self.assertEqual(answer.stderr.count("\n"), 1, answer.stderr)
         self.assertIn(sentence, answer.stderr)
 
+    def refuses_at_last(self, sentence, *arguments):
+        answer = run(*arguments)
+        self.assertEqual(answer.returncode, 1, answer.stderr)
+        self.assertIn(sentence, answer.stderr.splitlines()[-1])
+
     def assert_same(self, one, other):
         for name in FILES:
             self.assertEqual((self.path / one / name).read_bytes(), (self.path / other / name).read_bytes(), name)
@@ -105,6 +110,28 @@ class Stopped(Case):
         self.refuses("responses.jsonl:2", *self.arguments("stopped", n=200))
         responses.write_text(first.replace('"sample":', '"sample":999'))
         self.refuses("is not in the suite", *self.arguments("stopped", n=200))
+
+
+    def test_killed_while_the_first_file_was_written(self):
+        (self.path / "out").mkdir()
+        (self.path / "out" / "protocol.json.partial-77").write_text("{")
+        self.evaluate("out", "--quiet")
+        self.assertEqual(sorted(p.name for p in (self.path / "out").iterdir()), sorted(FILES))
+
+    def test_a_complete_one_is_shown_in_any_form_and_in_any_order(self):
+        first = self.evaluate("out").stdout
+        other = ["eval", "--model", LAB / "base", "--suite", f"second={self.path / 'two.jsonl'}", "--suite",
+                 self.path / "one.jsonl", "--out", self.path / "out", "--n", 6, *PROTOCOL]
+        self.assertEqual(self.succeeds(*other).stdout, first)
+        self.assertIn("\\toprule", self.evaluate("out", "--latex").stdout)
+
+    def test_what_cannot_be_printed_is_no_success(self):
+        self.evaluate("out", "--quiet")
+        with open("/dev/full", "w") as full:
+            for command in (self.arguments("out"), ["compare", self.path / "out", self.path / "out"]):
+                answer = subprocess.run([PROGRAM, *map(str, command)], stdout=full, stderr=subprocess.PIPE, text=True, cwd=SOURCE)
+                self.assertEqual(answer.returncode, 1, command)
+                self.assertIn("standard output: cannot be written", answer.stderr)
 
 
 class Figures(Case):
@@ -171,8 +198,11 @@ class Checkpoints(Case):
             self.assertEqual(point["avg"], summary["avg"])
             self.assertEqual(summary["model"]["step"], point["step"])
         self.succeeds("compare", self.path / "out" / "step_2", self.path / "out" / "step_3")
-        again = self.succeeds(*arguments)  # nothing is asked again
+        again = self.succeeds(*arguments)
         self.assertEqual(again.stdout, answer.stdout)
+        self.assertEqual(again.stderr.count("nothing is sampled"), 2)
+        self.refuses_at_last("another decoding.n", *[a if a != 4 else 2 for a in arguments])
+        self.refuses_at_last("another suites.other", *[a if a != self.path / "one.jsonl" else f"other={a}" for a in arguments])
         self.refuses("has no checkpoints/step_N", "eval", "--checkpoints", self.path, "--suite", self.path / "one.jsonl",
                      "--out", self.path / "none", *PROTOCOL)
 
@@ -195,6 +225,12 @@ class Pairs(Case):
         self.assertEqual(twice["macro"]["contrast"], single["contrast"])
         self.refuses("seed", "compare", self.path / "a", self.path / "a7")
         self.refuses("two or more eval directories", "compare", self.path / "a", code=2)
+        three = json.loads(self.succeeds("compare", self.path / "a", self.path / "b", self.path / "a", "--json").stdout)
+        self.assertEqual(three["comparisons"][0], single)
+        self.assertEqual(single["bootstrap"], {"seed": 42, "draws": 10000, "level": 0.95})
+        responses = self.path / "a" / "responses.jsonl"
+        responses.write_text(responses.read_text().replace('"correct":false', '"correct":true', 1))
+        self.refuses("was one of them edited?", "compare", self.path / "a", self.path / "b")
 
 
 if __name__ == "__main__":

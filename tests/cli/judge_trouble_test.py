@@ -205,6 +205,20 @@ class Restart(Case):
         self.assertEqual(self.run_judge(silent, "--seed", 7).returncode, 0)
         self.assertEqual(len(silent.requests), 4)
 
+    def test_a_file_that_is_no_cache_stays_as_it_is(self):
+        self.make_run("method-A", ["w"])
+        judge = self.serve(stable)
+        for text in ('{"precious": 1}', '{"key":"x"}\n', "notes\nwithout an end", "one\ntwo\n"):
+            other = self.path / "other"
+            other.write_text(text)
+            answer = self.run_judge(judge, "--cache", other)
+            self.assertEqual(answer.returncode, 1, text)
+            self.assertEqual(other.read_text(), text)
+        answer = self.run_judge(judge, "--cache", self.path / "judged" / "labels.jsonl")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("written by judge itself", answer.stderr)
+        self.assertEqual(judge.requests, [])
+
     def killed(self, sent, *arguments):
         """A run that is sent a signal when it has been answered a few times."""
         self.make_run("method-A", ["wwwwwwww"])

@@ -221,8 +221,8 @@ class Eval(Case):
         averages = [json.loads((self.path / m / "summary.json").read_text())["suites"]["lab"]["avg"]
                     for m in ("base", "teacher")]
         self.assertAlmostEqual(answer["contrast"]["mean"], averages[1] - averages[0])
-        self.refuses("exists already", "eval", "--model", LAB / "base", "--suite", suite, "--out", self.path / "base",
-                     "--template", TEMPLATE, "--max-new", 80)
+        self.refuses("exists already, an evaluation with another decoding.n", "eval", "--model", LAB / "base", "--suite", suite,
+                     "--out", self.path / "base", "--template", TEMPLATE, "--max-new", 80)
         self.succeeds("eval", "--model", LAB / "base", "--suite", f"lab={suite}", "--out", self.path / "other",
                       "--template", TEMPLATE, "--n", 4, "--max-new", 80, "--temperature", 0.9, "--quiet")
         self.refuses("decoding.temperature", "compare", self.path / "base", self.path / "other")

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/eval/eval_directory.h"
 
-#include <set>
-
 #include "routeopd/base/atomic_directory.h"
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/formats/json_file.h"
@@ -18,32 +16,42 @@ constexpr const char* kProtocol = "protocol.json";
 constexpr const char* kResponses = "responses.jsonl";
 constexpr const char* kProblems = "problems.jsonl";
 constexpr const char* kSummary = "summary.json";
-constexpr std::int64_t kMaxProtocolBytes = 1 << 24;
+constexpr std::int64_t kMaxProtocolBytes = 1 << 26;
 
-// The dotted name of the first field that differs; empty: none.
-std::string difference(const Json& a, const Json& b, const std::string& name) {
-  if (a == b) return "";
-  if (!a.is_object() || !b.is_object()) return name;
-  std::set<std::string> keys;
-  for (const auto& item : a.items()) keys.insert(item.key());
-  for (const auto& item : b.items()) keys.insert(item.key());
-  for (const std::string& key : keys) {
-    const std::string field = name.empty() ? key : fmt::format("{}.{}", name, key);
-    if (field == "model.path") continue;  // a model may have been moved
-    if (std::string found = difference(a.value(key, Json()), b.value(key, Json()), field); !found.empty())
+// The dotted name of the first field of `mine` that `theirs` has otherwise; empty: none. Where a model and a suite lie does
+// not count, what they hold does.
+std::string difference(const Json& mine, const Json& theirs, const std::string& name) {
+  if (mine == theirs) return "";
+  if (!mine.is_object() || !theirs.is_object()) return name;
+  for (const auto& item : mine.items()) {
+    const std::string field = name.empty() ? item.key() : fmt::format("{}.{}", name, item.key());
+    if (field == "model.path" || (name.starts_with("suites.") && item.key() == "file")) continue;
+    if (std::string found = difference(item.value(), theirs.value(item.key(), Json()), field); !found.empty())
       return found;
   }
-  return "";
+  return name == "suites" && mine.size() != theirs.size() ? "list of suites" : "";
 }
 
-void check_same_protocol(const fs::path& path, const Json& mine) {
-  const Json theirs = formats::read_json_object(path / kProtocol, kMaxProtocolBytes);
-  const std::string field = difference(theirs, mine, "");
+void check_same_protocol(const fs::path& path, const char* file, const Json& mine) {
+  const Json theirs = formats::read_json_object(path / file, kMaxProtocolBytes);
+  const std::string field = difference(mine, theirs, "");
   if (field.empty()) return;
   throw UserError(
-      "{}: holds an evaluation that was stopped, with another {}; say the same to go on with it, or name "
-      "another directory",
+      "{}: exists already, an evaluation with another {}; say the same, or name another directory",
       path.string(), field);
+}
+
+// What a process left that was killed while it wrote its first file.
+void remove_partial(const fs::path& path) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(path, ignored)) {
+    if (entry.path().filename().string().starts_with(fmt::format("{}.partial-", kProtocol)))
+      fs::remove(entry.path(), ignored);
+  }
+}
+
+std::string text_of(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
@@ -53,20 +61,29 @@ bool is_complete(const fs::path& path) {
   return fs::is_regular_file(path / kSummary, ignored) && !fs::exists(path / kProtocol, ignored);
 }
 
-EvalDirectory::EvalDirectory(const fs::path& path, Json protocol, std::vector<SuiteProblems> suites,
+std::optional<Json> finished_evaluation(const fs::path& path, const Json& protocol) {
+  if (!is_complete(path)) return std::nullopt;
+  check_same_protocol(path, kSummary, Json::parse(text_of(protocol)));
+  return formats::read_json_object(path / kSummary, kMaxProtocolBytes);
+}
+
+EvalDirectory::EvalDirectory(const fs::path& path, const Json& protocol, std::vector<SuiteProblems> suites,
                              std::int32_t n)
-    : path_(path), protocol_(std::move(protocol)), suites_(std::move(suites)), n_(n) {
+    : path_(path), protocol_(Json::parse(text_of(protocol))), suites_(std::move(suites)), n_(n) {
   std::error_code ignored;
   const bool stopped = fs::is_regular_file(path / kProtocol, ignored);
   if (!stopped && is_complete(path))
     throw UserError("{}: exists already, a complete evaluation; name another directory, or remove it",
                     path.string());
-  if (!stopped) make_result_directory(path);
+  if (!stopped) {
+    remove_partial(path);
+    make_result_directory(path);
+  }
   lock_.emplace(path);
   if (stopped) {
-    check_same_protocol(path, protocol_);
+    check_same_protocol(path, kProtocol, protocol_);
   } else {
-    write_file(path / kProtocol, protocol_.dump(2) + "\n");
+    write_file(path / kProtocol, text_of(protocol_));
   }
   for (const SuiteProblems& suite : suites_) {
     responses_.emplace_back(suite.ids.size() * static_cast<std::size_t>(n));
@@ -156,7 +173,7 @@ Json EvalDirectory::finish() {
   problems.commit();
   summary["average"] = grade::average_summary(responses_, figures, grade::Bootstrap{});
   summary["avg"] = summary["average"]["avg"];
-  write_file(path_ / kSummary, summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_file(path_ / kSummary, text_of(summary));
   std::error_code ignored;
   fs::remove(path_ / kProtocol, ignored);
   return summary;

@@ -31,8 +31,8 @@ struct SuiteProblems {
 class EvalDirectory {
  public:
   // Throws UserError for a directory that is complete, in use, or of another protocol (naming the field that differs;
-  // the model's path does not count, its weights do), or that holds something else.
-  EvalDirectory(const std::filesystem::path& path, Json protocol, std::vector<SuiteProblems> suites,
+  // where the model and the suites lie does not count, what they hold does), or that holds something else.
+  EvalDirectory(const std::filesystem::path& path, const Json& protocol, std::vector<SuiteProblems> suites,
                 std::int32_t n);
 
   // Samples of a problem that are not there yet, ascending.
@@ -64,6 +64,10 @@ class EvalDirectory {
   std::vector<std::vector<std::int64_t>> line_of_;           // the same; -1: missing
   std::int64_t found_ = 0, added_ = 0;
 };
+
+// The summary of a complete evaluation; none where there is no complete one. Throws UserError, naming the field, for one of
+// another protocol.
+std::optional<Json> finished_evaluation(const std::filesystem::path& path, const Json& protocol);
 
 // Whether `path` is an eval directory with all of its results.
 bool is_complete(const std::filesystem::path& path);

@@ -66,7 +66,10 @@ void fill(EvalDirectory& directory, std::size_t number, engine::Engine& engine, 
 
 Suite read_suite(const std::string& name, const std::string& path, const Protocol& protocol,
                  const std::filesystem::path& directory, const text::Tokenizer& tokenizer) {
-  Suite suite{.name = name, .file = path, .sha256 = sha256_of_file(path), .prompts = {}};
+  Suite suite{.name = name,
+              .file = std::filesystem::absolute(path).string(),
+              .sha256 = sha256_of_file(path),
+              .prompts = {}};
   suite.prompts =
       text::read_prompts(path, text::PromptTemplate(protocol.prompt_template, directory), &tokenizer);
   for (const Prompt& prompt : suite.prompts) {

@@ -20,7 +20,7 @@ namespace routeopd::eval {
 
 struct Suite {
   std::string name;
-  std::string file;    // as it was named
+  std::string file;    // absolute path
   std::string sha256;  // of the file
   std::vector<Prompt> prompts;
 };

@@ -87,7 +87,8 @@ bool equivalent(const Answer& reference, const Answer& given) {
   const Answer::Reading& found = *given.reading_;
   if (wanted.text.empty() || found.text.empty()) return false;
   if (wanted.key == found.key) return true;
-  if (wanted.choice && found.choice) return wanted.choice->letter == found.choice->letter;
+  if (wanted.choice && found.choice)
+    return wanted.choice->letter == found.choice->letter && !math::hedges(found.choice->text);
   if (found.choice && !found.choice->text.empty()) return equivalent(reference, Answer(found.choice->text));
   if (wanted.choice && !wanted.choice->text.empty()) return equivalent(Answer(wanted.choice->text), given);
   Budget budget;

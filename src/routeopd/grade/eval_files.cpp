@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/eval_files.h"
 
+#include <cmath>
 #include <map>
 
 #include "routeopd/formats/json_file.h"
@@ -114,6 +115,12 @@ EvalRun read_eval_directory(const std::filesystem::path& directory) {
       throw UserError("{}: has responses to {} problems, expected the {} of summary.json", where,
                       suite.correctness.problems, promise.problems);
     }
+    const Json said = run.summary["suites"][name].value("avg", Json());
+    if (const double found = average(suite.correctness);
+        said.is_number() && std::abs(said.get<double>() - found) > 1e-9)
+      throw UserError(
+          "{}: {:.6f} of the samples are right, but summary.json says {:.6f}; was one of them edited?", where,
+          found, said.get<double>());
     run.suites.push_back(std::move(suite));
   }
   return run;

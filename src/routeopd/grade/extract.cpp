@@ -13,6 +13,7 @@
 #include "routeopd/grade/ascii.h"
 #include "routeopd/grade/math/budget.h"
 #include "routeopd/grade/math/parser.h"
+#include "routeopd/grade/math/words.h"
 
 namespace routeopd::grade {
 namespace {
@@ -136,8 +137,9 @@ bool matches(std::string_view text, std::size_t at, std::string_view lowered) {
   return true;
 }
 
-// Where the text after the last phrase begins: `words`, then "is", or a colon, ** allowed before and after it.
-std::size_t after_last_phrase(std::string_view text, std::string_view words) {
+// Where the text after the last phrase begins: `words`, then "is", a colon, or (of a heading) the end of the line; ** is
+// allowed before and after it.
+std::size_t after_last_phrase(std::string_view text, std::string_view words, bool heading) {
   if (text.size() < words.size()) return kNone;
   for (std::size_t at = text.size() - words.size() + 1; at-- > 0;) {
     if (lower(text[at]) != words.front() || !matches(text, at, words)) continue;
@@ -149,7 +151,7 @@ std::size_t after_last_phrase(std::string_view text, std::string_view words) {
                     (rest.size() == 2 || (!is_letter(rest[2]) && rest[2] != '\''));  // "isn't" is not "is"
     if (is) {
       rest.remove_prefix(2);
-    } else if (!take(rest, ":")) {
+    } else if (!take(rest, ":") && !(heading && (rest.starts_with('\n') || rest.starts_with('\r')))) {
       continue;
     }
     return text.size() - rest.size();
@@ -207,12 +209,62 @@ bool goes_on(std::string_view rest) {
   return (take(rest, "and") || take(rest, "or") || take(rest, ",")) && rest.find_first_of("$\\") != kNone;
 }
 
+// Whether a sentence has words that belong to no answer: three letters or more, and no unit, function or number.
+bool has_words(std::string_view sentence) {
+  for (std::size_t at = 0; at < sentence.size();) {
+    std::size_t end = at;
+    while (end < sentence.size() && is_letter(sentence[end])) ++end;
+    const bool command = at > 0 && sentence[at - 1] == '\\';
+    if (end - at > 2 && !command) {
+      const std::string word = lower_case(sentence.substr(at, end - at));
+      if (!math::is_unit(word) && !math::is_function(word) && !math::is_conjunction(word) &&
+          !math::is_percent(word) && !math::is_degree(word) && !math::power_of_ten(word) &&
+          !math::small_number(word)) {
+        return true;
+      }
+    }
+    at = std::max(end, at + 1);
+  }
+  return false;
+}
+
+// The longest beginning of a sentence, of its first dozen words, that is mathematics: of "42, since 6*7=42" it is 42. It
+// needs a digit, a command or to be a choice, for any word may begin like a product of letters.
+std::string mathematics_at_the_beginning(std::string_view sentence) {
+  constexpr int kMostWords = 12;
+  constexpr std::string_view kCuts = " ,;:(";
+  sentence = sentence.substr(0, math::kLongestMath);
+  std::string_view found;
+  std::size_t end = 0;
+  for (int words = 0; words < kMostWords && end < sentence.size(); ++words) {
+    end = std::min(sentence.find_first_of(kCuts, end + 1), sentence.size());
+    const std::string_view part = trimmed(sentence.substr(0, end));
+    const bool choice = part.size() == 1 && part.front() >= 'A' && part.front() <= 'E';
+    const bool telling =
+        std::any_of(part.begin(), part.end(), [](char c) { return is_digit(c) || c == '\\'; });
+    const std::string_view last = part.substr(part.find_last_of(kCuts) + 1);
+    const bool word = last.size() > 1 && std::all_of(last.begin(), last.end(), is_letter);
+    if (choice || (telling && !word && is_mathematics(part))) found = part;
+  }
+  return std::string(found);
+}
+
 std::string answer_after_phrase(std::string_view text) {
   const auto pass_over = [&] {
-    while (!text.empty() && (is_space(text.front()) || text.front() == '*')) text.remove_prefix(1);
+    while (!text.empty() && (is_space(text.front()) || text.front() == '*' || text.front() == '#')) {
+      text.remove_prefix(1);
+    }
   };
   pass_over();
   if (take(text, ":")) pass_over();
+  for (const std::string_view word : {"therefore", "thus", "simply", "just", "equal to", "given by"}) {
+    const bool whole =
+        matches(text, 0, word) && (text.size() == word.size() || !is_letter(text[word.size()]));
+    if (!whole) continue;
+    text.remove_prefix(word.size());
+    pass_over();
+    if (take(text, ":") || take(text, ",")) pass_over();
+  }
   const std::string_view sentence = text.substr(0, sentence_end(text));
   const std::optional<std::string_view> inside = delimited(text);
   // A box may end after the sentence or the line in which it begins.
@@ -228,15 +280,33 @@ std::string answer_after_phrase(std::string_view text) {
     return boxed_answer(text.substr(0, end));
   }
   const std::string_view whole = trimmed(sentence);
-  if (!inside || trimmed(*inside).empty()) return std::string(whole);
+  if (!inside || trimmed(*inside).empty()) {
+    if (is_mathematics(whole) && !has_words(whole)) return std::string(whole);
+    std::string first = mathematics_at_the_beginning(sentence);
+    return first.empty() ? std::string(whole) : first;
+  }
   const auto end = static_cast<std::size_t>(inside->data() + inside->size() - text.data());
   const bool more = end < sentence.size() && goes_on(sentence.substr(end)) && is_mathematics(whole);
   return std::string(more ? whole : trimmed(*inside));
 }
 
-std::string answer_after(std::string_view text, std::string_view words) {
-  const std::size_t at = after_last_phrase(text, words);
-  return at == kNone ? std::string() : answer_after_phrase(text.substr(at));
+// Where `mark` stands last, counted from 1; 0 where it does not.
+std::size_t last_at(std::string_view text, std::string_view mark) {
+  return text.rfind(mark) + 1;  // npos + 1 is 0
+}
+
+struct PhraseAnswer {
+  std::size_t at = kNone;  // behind the phrase
+  std::string text;
+  bool mathematics = false;
+};
+
+PhraseAnswer answer_after(std::string_view text, std::string_view words, bool heading) {
+  PhraseAnswer answer{after_last_phrase(text, words, heading), {}, false};
+  if (answer.at == kNone) return answer;
+  answer.text = answer_after_phrase(text.substr(answer.at));
+  answer.mathematics = !answer.text.empty() && is_mathematics(answer.text);
+  return answer;
 }
 
 }  // namespace
@@ -264,11 +334,14 @@ std::string extracted_answer(std::string_view response) {
   if (const std::size_t think = response.rfind(kThinkEnd); think != kNone) {
     response.remove_prefix(think + kThinkEnd.size());
   }
-  const std::string phrase = answer_after(response, "final answer");
-  if (!phrase.empty() && is_mathematics(phrase)) return phrase;
+  const PhraseAnswer final_answer = answer_after(response, "final answer", true);
+  const std::size_t box = std::max(last_at(response, "\\boxed"), last_at(response, "\\fbox"));
+  if (final_answer.mathematics && box <= final_answer.at) return final_answer.text;
   if (std::string boxed = boxed_answer(response); !boxed.empty()) return boxed;
-  if (!phrase.empty()) return phrase;
-  return answer_after(response, "answer");
+  if (final_answer.mathematics) return final_answer.text;
+  const PhraseAnswer answer = answer_after(response, "answer", false);
+  if (answer.mathematics || final_answer.text.empty()) return answer.text;
+  return final_answer.text;
 }
 
 }  // namespace routeopd::grade

@@ -10,11 +10,11 @@ namespace routeopd::grade {
 // The answer as written, trimmed; empty when there is none. Only the text behind the last "</think>" is looked
 // at, if there is one. The first of these that yields something:
 //
-//   1. the last "final answer is …" or "Final answer: …", if what follows is mathematics;
+//   1. the last "final answer is …", "Final answer: …" or such a heading, if mathematics follows it and no box does;
 //   2. the last \boxed{…} or \fbox{…} whose braces match; boxes with nothing but a comma, a semicolon, "and" or
 //      "or" between them are one answer, joined by ", ";
-//   3. the phrase of 1 with whatever words follow it;
-//   4. the last "answer is …" or "Answer: …".
+//   3. the phrase of 1, or the last "answer is …" or "Answer: …", with mathematics behind it;
+//   4. the same with whatever words follow.
 //
 // After a phrase white space, a colon, ** and the signs that open mathematics are passed over. A box there, or
 // mathematics between $…$, \(…\) or \[…\], is taken whole; otherwise the answer goes on to the end of the line or

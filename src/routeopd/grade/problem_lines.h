@@ -27,7 +27,7 @@ class ProblemLines {
 
   const std::string& line() const {
     return lines_.text();
-  }                                              // as it stands in the file, without its line feed
+  }  // as it stands in the file, without its line feed
   std::int64_t count() const { return count_; }  // problems so far
   std::int64_t bytes_read() const { return lines_.bytes_read(); }
   std::int64_t bytes_total() const { return lines_.bytes_total(); }

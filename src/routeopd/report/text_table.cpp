@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "routeopd/base/error.h"
 
@@ -39,21 +40,35 @@ std::string markdown_words(std::string_view words) {
 }
 
 std::string latex_words(std::string_view words) {
-  static constexpr std::string_view kArrow = "→";
+  struct Sign {
+    std::string_view from, to;
+  };
+  static constexpr std::array<Sign, 12> kSigns = {{{"\\", "\\textbackslash{}"},
+                                                   {"→", "$\\to$"},
+                                                   {"≥", "$\\ge$"},
+                                                   {"−", "$-$"},
+                                                   {"~", "\\~{}"},
+                                                   {"^", "\\^{}"},
+                                                   {"&", "\\&"},
+                                                   {"%", "\\%"},
+                                                   {"$", "\\$"},
+                                                   {"#", "\\#"},
+                                                   {"_", "\\_"},
+                                                   {"{", "\\{"}}};
   std::string out;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const char c = words[i];
-    if (c == '\\') {
-      out += "\\textbackslash{}";
-    } else if (words.substr(i).starts_with(kArrow)) {
-      out += "$\\to$";
-      i += kArrow.size() - 1;
-    } else if (c == '~' || c == '^') {
-      out += fmt::format("\\{}{{}}", c);
-    } else if (std::string_view("&%$#_{}").find(c) != std::string_view::npos) {
-      out += fmt::format("\\{}", c);
+  for (std::size_t i = 0; i < words.size();) {
+    const std::string_view rest = words.substr(i);
+    const auto sign = std::find_if(kSigns.begin(), kSigns.end(),
+                                   [&](const Sign& each) { return rest.starts_with(each.from); });
+    // A minus before a digit, at the beginning or after a space or bracket, is one and no hyphen.
+    const bool minus = rest.size() > 1 && rest[0] == '-' && rest[1] >= '0' && rest[1] <= '9' &&
+                       (i == 0 || words[i - 1] == ' ' || words[i - 1] == '[');
+    if (sign != kSigns.end()) {
+      out += sign->to;
+      i += sign->from.size();
     } else {
-      out += c;
+      out += minus ? "$-$" : rest[0] == '}' ? "\\}" : std::string(1, rest[0]);
+      ++i;
     }
   }
   return out;

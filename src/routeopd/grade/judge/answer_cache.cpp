@@ -10,11 +10,15 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "routeopd/formats/json_lines.h"
 
 namespace routeopd::grade {
 namespace {
+
+// Every line of ours: its keys are in the order of the alphabet.
+constexpr std::string_view kLineBegins = "{\"completion_tokens\":";
 
 template <class Value>
 Value field(const Json& line, const char* name, const std::string& where) {
@@ -34,15 +38,19 @@ AnswerCache::AnswerCache(std::filesystem::path path) : path_(std::move(path)) {
   try {
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
       throw UserError("{}: another process uses it; wait for it, or choose another file", path_.string());
-    cut_last_line();
+    const std::int64_t whole = whole_lines();
     formats::JsonLines lines(path_.string());
-    while (const auto line = lines.next()) {
+    while (lines.bytes_read() < whole) {
+      const auto line = lines.next();
+      if (!line) break;
       const std::string where = lines.where();
       answers_[field<std::string>(*line, "key", where)] = {
           field<std::string>(*line, "content", where), field<std::string>(*line, "finish", where),
           field<std::int64_t>(*line, "prompt_tokens", where),
           field<std::int64_t>(*line, "completion_tokens", where)};
     }
+    // Only now: what was not ours is left as it was.
+    if (::ftruncate(descriptor_, whole) != 0) fail("cannot be written");
   } catch (...) {
     ::close(descriptor_);
     throw;
@@ -54,7 +62,7 @@ AnswerCache::~AnswerCache() {
   ::close(descriptor_);
 }
 
-void AnswerCache::cut_last_line() const {
+std::int64_t AnswerCache::whole_lines() const {
   std::array<char, 4096> block = {};
   const ::off_t size = ::lseek(descriptor_, 0, SEEK_END);
   if (size < 0) fail("cannot be read");
@@ -72,7 +80,14 @@ void AnswerCache::cut_last_line() const {
     }
     end = start;
   }
-  if (end < size && ::ftruncate(descriptor_, end) != 0) fail("cannot be written");
+  // What stands behind the last line feed is the beginning of an answer, or the file is not ours.
+  std::string torn(std::min<std::size_t>(static_cast<std::size_t>(size - end), kLineBegins.size()), ' ');
+  if (::pread(descriptor_, torn.data(), torn.size(), end) != static_cast<::ssize_t>(torn.size()))
+    fail("cannot be read");
+  if (!kLineBegins.starts_with(torn))
+    throw UserError("{}: its last line is no answer of a judge; name a file that `judge` made, or a new one",
+                    path_.string());
+  return end;
 }
 
 std::optional<ChatAnswer> AnswerCache::find(const std::string& key) const {

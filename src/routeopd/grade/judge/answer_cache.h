@@ -35,7 +35,7 @@ class AnswerCache {
   std::size_t size() const;
 
  private:
-  void cut_last_line() const;
+  std::int64_t whole_lines() const;  // bytes up to the last line feed
   [[noreturn]] void fail(const char* what) const;
 
   std::filesystem::path path_;

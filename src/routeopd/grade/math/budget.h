@@ -25,6 +25,8 @@ inline constexpr int kLargestExponent = 512;
 // MPFR: bits of the mantissa, and of the exponent of any value met. Beyond the second a value is unknown: the
 // argument of a sine of 2^(10^9) bits would take gigabytes to reduce.
 inline constexpr int kPrecision = 256;
+// What agrees is looked at once more with this many bits: 2^1000 + 3 and 2^1000 + 5 agree in 256.
+inline constexpr int kSecondPrecision = 4096;
 inline constexpr int kMostExponent = 1 << 15;
 
 // Steps that one comparison may still take: a step is the work on one node or on one term, one to five

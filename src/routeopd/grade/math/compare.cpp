@@ -176,8 +176,25 @@ Node quotient_of(const Node& proportion) {
   return branch(Kind::kProduct, std::move(parts));
 }
 
+bool is_approximation(const Node& node) {
+  return node.kind == Kind::kRelation && node.name.find('~') != std::string::npos;
+}
+
+// What stands before the first ≈.
+Node before_approximation(const Node& node) {
+  const std::size_t at = node.name.find('~');
+  if (at == 0) return node.parts.front();
+  return branch(Kind::kRelation,
+                {node.parts.begin(), node.parts.begin() + static_cast<std::ptrdiff_t>(at) + 1},
+                node.name.substr(0, at));
+}
+
 bool compare(const Node& reference, const Node& given, Budget& budget) {
   if (!budget.spend()) return false;
+  if (is_approximation(given) && !is_approximation(reference)) {  // 2\sqrt3 ≈ 3.46: either will do
+    return compare(reference, before_approximation(given), budget) ||
+           compare(reference, given.parts.back(), budget);
+  }
   if (reference.kind == Kind::kRelation && reference.name == ":") {
     return compare(quotient_of(reference), given, budget);
   }

@@ -12,6 +12,8 @@
 namespace routeopd::grade::math {
 namespace {
 
+thread_local int bits = kPrecision;
+
 using Unary = int (*)(mpfr_ptr, mpfr_srcptr, mpfr_rnd_t);
 
 // The exponent up to which an argument of exp, sin and the like is taken: sin(2^1000) needs 1000 more bits of π,
@@ -61,20 +63,30 @@ Complex whole_power(Complex base, unsigned long n) {
 
 }  // namespace
 
+PrecisionScope::PrecisionScope(int wanted) : before_(bits) {
+  bits = wanted;
+}
+PrecisionScope::~PrecisionScope() {
+  bits = before_;
+}
+int working_precision() {
+  return bits;
+}
+
 Real::Real() {
-  mpfr_init2(value_, kPrecision);
+  mpfr_init2(value_, bits);
   mpfr_set_zero(value_, 1);
 }
 Real::Real(long value) {
-  mpfr_init2(value_, kPrecision);
+  mpfr_init2(value_, bits);
   mpfr_set_si(value_, value, MPFR_RNDN);
 }
 Real::Real(const mpq_class& value) {
-  mpfr_init2(value_, kPrecision);
+  mpfr_init2(value_, bits);
   mpfr_set_q(value_, value.get_mpq_t(), MPFR_RNDN);
 }
 Real::Real(const Real& other) {
-  mpfr_init2(value_, kPrecision);
+  mpfr_init2(value_, bits);
   mpfr_set(value_, other.value_, MPFR_RNDN);
 }
 Real& Real::operator=(const Real& other) {

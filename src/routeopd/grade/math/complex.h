@@ -1,4 +1,4 @@
-// Complex numbers of kPrecision bits over MPFR, with the functions that answers use. Rounding is to nearest.
+// Complex numbers over MPFR, with the functions that answers use. Rounding is to nearest.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,6 +8,19 @@
 #include <string_view>
 
 namespace routeopd::grade::math {
+
+// Bits of the numbers that are made while one of these lives; kPrecision where none does.
+class PrecisionScope {
+ public:
+  explicit PrecisionScope(int bits);
+  ~PrecisionScope();
+  PrecisionScope(const PrecisionScope&) = delete;
+  PrecisionScope& operator=(const PrecisionScope&) = delete;
+
+ private:
+  int before_;
+};
+int working_precision();
 
 class Real {
  public:

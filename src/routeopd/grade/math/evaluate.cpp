@@ -5,14 +5,19 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "routeopd/base/crc32c.h"
 #include "routeopd/base/philox.h"
+#include "routeopd/grade/math/normal_form.h"
 
 namespace routeopd::grade::math {
 namespace {
 
-constexpr long kAgreement = 200;  // bits below the peak
+// Bits below the peak from which on a difference is rounding.
+long agreement() {
+  return working_precision() - kSlack;
+}
 
 Complex complex_of(const mpq_class& value) {
   return {Real(value), Real()};
@@ -32,10 +37,8 @@ class Evaluator {
   Evaluator(unsigned point, Budget& budget) : point_(point), budget_(budget) {}
 
   Complex value(const Node& node) {
-    if (!budget_.spend(
-            node.kind == Kind::kCall || node.kind == Kind::kPower || node.kind == Kind::kRoot ? 10 : 1)) {
-      return not_a_number();
-    }
+    const bool dear = node.kind == Kind::kCall || node.kind == Kind::kPower || node.kind == Kind::kRoot;
+    if (!budget_.spend((dear ? 10 : 1) * (working_precision() / kPrecision))) return not_a_number();
     Complex result = plain_value(node);
     peak_ = std::max(peak_, result.exponent());
     return result;
@@ -70,10 +73,13 @@ class Evaluator {
       }
       case Kind::kPower: {
         if (node.parts[0].kind == Kind::kEuler) return applied("exp", value(node.parts[1]));
+        const long before = std::exchange(peak_, -kMostExponent);
         const Complex base = value(node.parts[0]);
-        // What is zero but for rounding has no reciprocal.
-        const bool vanishes = base.exponent() < peak_ - kAgreement;
-        return power(vanishes ? complex_of(0) : base, value(node.parts[1]));
+        // What is zero but for the rounding of its own parts has no reciprocal.
+        const bool vanishes = base.exponent() < peak_ - agreement();
+        peak_ = std::max(peak_, before);
+        const Complex exponent = value(node.parts[1]);
+        return power(vanishes && exponent.re.sign() < 0 ? complex_of(0) : base, exponent);
       }
       case Kind::kRoot: {
         const Complex radicand = value(node.parts[0]);
@@ -87,10 +93,15 @@ class Evaluator {
   }
 
   Complex call(const Node& node) {
-    const Complex first = value(node.parts[0]);
-    if (node.parts.size() == 1) return applied(node.name, first);
-    if (node.parts.size() == 2 && node.name == "log")
-      return logarithm(first) / logarithm(value(node.parts[1]));
+    if (node.parts.size() == 2 && node.name == "log") {
+      const Complex argument = value(node.parts[0]);
+      return logarithm(argument) / logarithm(value(node.parts[1]));
+    }
+    if (node.parts.size() == 1) {
+      if (const Complex result = applied(node.name, value(node.parts[0])); result.is_tame()) return result;
+    }
+    // Factorials, binomials and the like of numbers.
+    if (const auto exact = rational_value(node, budget_)) return complex_of(*exact);
     return not_a_number();
   }
 
@@ -112,7 +123,7 @@ Value value_at(const Node& node, unsigned point, Budget& budget) {
 bool agree(const Value& left, const Value& right) {
   const Complex difference = left.number - right.number;
   if (!difference.is_tame()) return false;
-  return difference.exponent() < std::max(left.peak, right.peak) - kAgreement;
+  return difference.exponent() < std::max(left.peak, right.peak) - agreement();
 }
 
 }  // namespace routeopd::grade::math

@@ -22,7 +22,8 @@ struct Value {
 
 Value value_at(const Node& node, unsigned point, Budget& budget);
 
-// Whether two values agree up to rounding: |a - b| < 2^(peak - 200), 56 bits above one rounding.
+// Whether two values agree up to rounding: |a - b| < 2^(peak - precision + kSlack).
+inline constexpr int kSlack = 56;
 bool agree(const Value& left, const Value& right);
 
 }  // namespace routeopd::grade::math

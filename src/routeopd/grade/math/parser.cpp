@@ -206,6 +206,7 @@ class Parser : private TokenCursor {
       if (per) {
         at_ += 2;
       } else if (here().type == Type::kUnit || here().type == Type::kWords) {
+        if (here().type == Type::kWords && changes_value(here().text)) throw Unreadable();
         ++at_;
       } else {
         return;

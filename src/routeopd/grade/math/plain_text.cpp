@@ -118,4 +118,29 @@ std::optional<Choice> choice_of(std::string_view text) {
   return choice;
 }
 
+bool hedges(std::string_view behind) {
+  static constexpr std::array<std::string_view, 7> kTakenBack = {"not",   "wrong",  "incorrect", "false",
+                                                                 "maybe", "either", "neither"};
+  bool joined = false;  // the word before was "or" or "and"
+  for (std::size_t at = 0; at < behind.size();) {
+    std::size_t end = at;
+    while (end < behind.size() && is_letter(behind[end])) ++end;
+    if (end == at) {
+      ++at;
+      continue;
+    }
+    std::string word;
+    for (const char c : behind.substr(at, end - at)) word += lower(c);
+    const bool letter = end == at + 1 && behind[at] >= 'A' && behind[at] <= 'E';
+    const bool bracketed =
+        letter && at > 0 && behind[at - 1] == '(' && end < behind.size() && behind[end] == ')';
+    if (bracketed || (letter && joined)) return true;
+    if (std::find(kTakenBack.begin(), kTakenBack.end(), word) != kTakenBack.end()) return true;
+    const bool command = at > 0 && behind[at - 1] == '\\';  // \text and \textbf stand between words
+    if (!command) joined = word == "or" || word == "and";
+    at = end;
+  }
+  return false;
+}
+
 }  // namespace routeopd::grade::math

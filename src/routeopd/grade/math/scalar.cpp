@@ -28,8 +28,10 @@ bool is_rounding(const Node& decimal, const Node& exact, Budget& budget) {
   if (places < kFewestPlaces || contains(exact, Kind::kSymbol)) return false;
   const mpq_class unit(1, ten_to(places));
   if (abs(decimal.value) < unit * ten_to(kFewestPlaces - 1)) return false;
-  const mpq_class finest = abs(decimal.value) / ten_to(12);
+  // A double's own rounding, where more digits are written than it has.
+  const mpq_class finest = abs(decimal.value) / (mpz_class(1) << 52);
   if (const auto rational = rational_value(exact, budget)) {
+    if (rational->get_den() == 1) return false;  // a whole number has nothing to round
     return abs(*rational - decimal.value) < std::max(unit, finest);
   }
   const Value value = value_at(exact, 0, budget);
@@ -40,21 +42,25 @@ bool is_rounding(const Node& decimal, const Node& exact, Budget& budget) {
 }
 
 bool is_noise(const Real& part, long peak) {
-  return part.is_zero() || part.exponent() < peak - 200;
+  return part.is_zero() || part.exponent() < peak - (working_precision() - kSlack);
 }
 
 bool same_values(const Node& reference, const Node& given, Budget& budget) {
   const bool variables = contains(reference, Kind::kSymbol) || contains(given, Kind::kSymbol);
   const bool complex = contains(reference, Kind::kImaginary) || contains(given, Kind::kImaginary);
   unsigned agreed = 0;
+  unsigned last = 0;  // point at which they did
   for (unsigned point = 0; point < (variables ? kPoints : 1); ++point) {
     const Value wanted = value_at(reference, point, budget);
     if (!wanted.number.is_tame()) continue;
     if (variables && !complex && !is_noise(wanted.number.im, wanted.peak)) continue;
     if (!agree(wanted, value_at(given, point, budget))) return false;
     ++agreed;
+    last = point;
   }
-  return agreed >= (variables ? 2U : 1U);
+  if (agreed < (variables ? 2U : 1U)) return false;
+  const PrecisionScope finer(kSecondPrecision);
+  return agree(value_at(reference, last, budget), value_at(given, last, budget));
 }
 
 }  // namespace

@@ -46,6 +46,22 @@ bool is_unit(std::string_view word) {
   return std::binary_search(kUnits.begin(), kUnits.end(), std::string_view(lower_case(word)));
 }
 
+bool changes_value(std::string_view words) {
+  static constexpr std::array<std::string_view, 18> kMore = {
+      "and",  "cubed", "dozen", "factorial", "fewer", "greater", "half",    "incorrect", "less",
+      "more", "minus", "not",   "or",        "plus",  "score",   "squared", "than",      "wrong"};
+  const std::string text = lower_case(words);
+  for (std::size_t at = 0; at < text.size();) {
+    if (is_digit(text[at])) return true;
+    std::size_t end = at;
+    while (end < text.size() && is_letter(text[end])) ++end;
+    if (std::find(kMore.begin(), kMore.end(), std::string_view(text).substr(at, end - at)) != kMore.end())
+      return true;
+    at = std::max(end, at + 1);
+  }
+  return false;
+}
+
 bool is_function(std::string_view name) {
   return std::binary_search(kFunctions.begin(), kFunctions.end(), name);
 }

@@ -10,6 +10,9 @@ namespace routeopd::grade::math {
 // "cm", "hours", "dollars": what a number may carry and a grader does not look at. Lower or upper case.
 bool is_unit(std::string_view word);
 
+// Words after a number that are more than a unit: with a digit, or such as "or fewer", "squared", "dozen".
+bool changes_value(std::string_view words);
+
 // "sin", "arctan", "ln": functions of one argument, by the name that LaTeX and people share.
 bool is_function(std::string_view name);
 // Those whose argument is an angle.
