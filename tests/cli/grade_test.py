@@ -67,6 +67,11 @@ class Grade(unittest.TestCase):
         self.assertIn("4 of 6 lines could not be done, the first:", answer.stderr)
         self.assertEqual(answer.stderr.count("\n"), 1)
 
+    def test_a_number_is_an_answer_too(self):
+        for number, right in (("42", True), ("42.0", True), ("41", False)):
+            answer = self.run_program(stdin='{"response": "\\\\boxed{42}", "answer": %s}\n' % number)
+            self.assertEqual(json.loads(answer.stdout)["correct"], right, number)
+
     def test_refusals(self):
         source = self.path / "in.jsonl"
         source.write_text(text_of(RESPONSES))
@@ -80,8 +85,9 @@ class Grade(unittest.TestCase):
     def test_help_has_an_example_that_works(self):
         help_text = self.run_program("--help").stdout
         example = help_text.split("Example:\n")[1].strip()
-        self.assertTrue(example.startswith("echo '") and example.endswith("' | routeopd grade"), example)
-        answer = self.run_program(stdin=example[len("echo '"):-len("' | routeopd grade")] + "\n")
+        command, end = "printf '%s\\n' '", "' | routeopd grade"
+        self.assertTrue(example.startswith(command) and example.endswith(end), example)
+        answer = self.run_program(stdin=example[len(command):-len(end)] + "\n")
         self.assertEqual(json.loads(answer.stdout)["correct"], True)
 
 

@@ -67,8 +67,8 @@ class Run {
   }
 
   void tell(const ProblemLines& lines) const {
+    check_interrupt();  // a row that shares n-grams with thousands of problems takes long
     if (lines.count() % kWatchRows != 0) return;
-    check_interrupt();
     if (watch_) watch_(lines.bytes_read(), lines.bytes_total());
   }
 
