@@ -187,6 +187,24 @@ TEST(ComparePairs, SharesTheDrawsOfASuite) {
   EXPECT_EQ(macro.average.transitions.b_only, together.transitions.b_only);
 }
 
+// Pairs weigh the same, however many suites each has.
+TEST(ComparePairs, WeighsPairsAndNotSuites) {
+  std::vector<std::pair<EvalRun, EvalRun>> pairs{{run_of("A", kMathA, kAimeA), run_of("B", kMathB, kAimeB)},
+                                                 {run_of("C", kMathB, kAimeA), run_of("D", kMathA, kAimeB)}};
+  for (EvalRun* run : {&pairs[1].first, &pairs[1].second}) {
+    run->suites.erase(run->suites.begin());
+    run->summary["suites"].erase("aime");
+  }
+  const MacroComparison macro = compare_pairs(pairs, {.draws = 300});
+  EXPECT_DOUBLE_EQ(macro.average.contrast.mean,
+                   (macro.pairs[0].contrast.mean + macro.pairs[1].contrast.mean) / 2);
+  EXPECT_NE(macro.pairs[0].contrast.mean, macro.pairs[1].contrast.mean);
+  ASSERT_EQ(macro.suites.size(), 2U);
+  EXPECT_EQ(macro.suites[0].pairs, 1);
+  EXPECT_EQ(macro.suites[1].pairs, 2);
+  EXPECT_EQ(macro.suites[1].contrast.mean, 0) << "the second pair is the first turned round";
+}
+
 TEST(ComparePairs, TakesProblemsInOneOrderAndRefusesOtherSuites) {
   const Bootstrap bootstrap{.draws = 200};
   std::vector<std::pair<EvalRun, EvalRun>> pairs{{run_of("A", kMathA, kAimeA), run_of("B", kMathB, kAimeB)},

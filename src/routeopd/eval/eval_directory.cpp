@@ -32,8 +32,7 @@ std::string difference(const Json& mine, const Json& theirs, const std::string& 
   return name == "suites" && mine.size() != theirs.size() ? "list of suites" : "";
 }
 
-void check_same_protocol(const fs::path& path, const char* file, const Json& mine) {
-  const Json theirs = formats::read_json_object(path / file, kMaxProtocolBytes);
+void check_same_protocol(const fs::path& path, const Json& mine, const Json& theirs) {
   const std::string field = difference(mine, theirs, "");
   if (field.empty()) return;
   throw UserError(
@@ -54,17 +53,18 @@ std::string text_of(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace
-
 bool is_complete(const fs::path& path) {
   std::error_code ignored;
   return fs::is_regular_file(path / kSummary, ignored) && !fs::exists(path / kProtocol, ignored);
 }
 
+}  // namespace
+
 std::optional<Json> finished_evaluation(const fs::path& path, const Json& protocol) {
   if (!is_complete(path)) return std::nullopt;
-  check_same_protocol(path, kSummary, Json::parse(text_of(protocol)));
-  return formats::read_json_object(path / kSummary, kMaxProtocolBytes);
+  Json summary = formats::read_json_object(path / kSummary, kMaxProtocolBytes);
+  check_same_protocol(path, Json::parse(text_of(protocol)), summary);
+  return summary;
 }
 
 EvalDirectory::EvalDirectory(const fs::path& path, const Json& protocol, std::vector<SuiteProblems> suites,
@@ -81,7 +81,7 @@ EvalDirectory::EvalDirectory(const fs::path& path, const Json& protocol, std::ve
   }
   lock_.emplace(path);
   if (stopped) {
-    check_same_protocol(path, kProtocol, protocol_);
+    check_same_protocol(path, protocol_, formats::read_json_object(path / kProtocol, kMaxProtocolBytes));
   } else {
     write_file(path / kProtocol, text_of(protocol_));
   }

@@ -69,7 +69,4 @@ class EvalDirectory {
 // another protocol.
 std::optional<Json> finished_evaluation(const std::filesystem::path& path, const Json& protocol);
 
-// Whether `path` is an eval directory with all of its results.
-bool is_complete(const std::filesystem::path& path);
-
 }  // namespace routeopd::eval

@@ -28,44 +28,34 @@ std::string points(double fraction) {
   return text == "+0.00" || text == "-0.00" ? "0.00" : text;
 }
 
-Cells titles(const grade::Bootstrap& bootstrap) {
-  return {"suite",
-          "problems",
-          "samples",
-          "A",
-          "B",
-          "B-A",
-          fmt::format("{:g} % interval", 100 * bootstrap.level),
-          "both",
-          "A only",
-          "B only",
-          "neither"};
+// A row is what it is of, then the figures of a contrast.
+Cells titles(Cells first, const grade::Bootstrap& bootstrap) {
+  for (const std::string& title : {std::string("A"), std::string("B"), std::string("B-A"),
+                                   fmt::format("{:g} % interval", 100 * bootstrap.level), std::string("both"),
+                                   std::string("A only"), std::string("B only"), std::string("neither")})
+    first.push_back(title);
+  return first;
 }
 
-Cells row_of(const std::string& name, const std::string& problems, const std::string& samples, double a,
-             double b, const Interval& contrast, const Transitions& counts) {
-  return {name,
-          problems,
-          samples,
-          percent(a),
-          percent(b),
-          points(contrast.mean),
-          fmt::format("[{}, {}]", points(contrast.low), points(contrast.high)),
-          std::to_string(counts.both),
-          std::to_string(counts.a_only),
-          std::to_string(counts.b_only),
-          std::to_string(counts.neither)};
+Cells row_of(Cells first, double a, double b, const Interval& contrast, const Transitions& counts) {
+  first.push_back(percent(a));
+  first.push_back(percent(b));
+  first.push_back(points(contrast.mean));
+  first.push_back(fmt::format("[{}, {}]", points(contrast.low), points(contrast.high)));
+  for (const std::int64_t count : {counts.both, counts.a_only, counts.b_only, counts.neither})
+    first.push_back(std::to_string(count));
+  return first;
 }
 
 std::vector<Cells> rows_of(const Comparison& comparison) {
   std::vector<Cells> rows;
   for (const SuiteComparison& suite : comparison.suites) {
-    rows.push_back(row_of(suite.name, std::to_string(suite.problems), std::to_string(suite.samples),
+    rows.push_back(row_of({suite.name, std::to_string(suite.problems), std::to_string(suite.samples)},
                           suite.average_a, suite.average_b, suite.contrast, suite.transitions));
   }
   if (comparison.suites.size() > 1) {  // the average over one suite says nothing new
-    rows.push_back(row_of("average", "", "", comparison.average_a, comparison.average_b, comparison.contrast,
-                          comparison.transitions));
+    rows.push_back(row_of({"average", "", ""}, comparison.average_a, comparison.average_b,
+                          comparison.contrast, comparison.transitions));
   }
   return rows;
 }
@@ -94,24 +84,15 @@ std::string how(const grade::Bootstrap& bootstrap) {
                      bootstrap.draws, bootstrap.seed);
 }
 
-std::string table_of(const Cells& columns, const std::vector<Cells>& rows, TableFormat format) {
-  std::vector<TextTable::Column> aligned;
-  for (const std::string& title : columns) {
-    aligned.push_back({title, aligned.empty() ? Align::kLeft : Align::kRight});
-  }
-  TextTable table(std::move(aligned));
-  for (const Cells& row : rows) table.add(row);
-  return table.rendered(format);
-}
-
 }  // namespace
 
 std::string comparison_report(const Comparison& comparison, TableFormat format, std::size_t changes) {
   std::string out = note("A: " + comparison.run_a, format);
   if (format == TableFormat::kMarkdown) out.insert(out.size() - 1, "  ");  // a line break
-  out += fmt::format("{}\n{}\n{}", note("B: " + comparison.run_b, format),
-                     table_of(titles(comparison.bootstrap), rows_of(comparison), format),
-                     note(how(comparison.bootstrap), format));
+  out += fmt::format(
+      "{}\n{}\n{}", note("B: " + comparison.run_b, format),
+      table_of(titles({"suite", "problems", "samples"}, comparison.bootstrap), rows_of(comparison), format),
+      note(how(comparison.bootstrap), format));
   for (const SuiteComparison& suite : comparison.suites) {
     const std::vector<Cells> rows = change_rows(suite, changes);
     out += fmt::format("\n{}", heading(change_heading(suite, rows.size()), format));
@@ -121,38 +102,21 @@ std::string comparison_report(const Comparison& comparison, TableFormat format, 
 }
 
 std::string macro_report(const grade::MacroComparison& macro, TableFormat format) {
-  const auto counted = [](const std::string& name, const std::string& pairs, double a, double b,
-                          const Interval& contrast, const Transitions& counts) {
-    Cells row = row_of(name, pairs, "", a, b, contrast, counts);
-    row.erase(row.begin() + 2);
-    return row;
-  };
-  const auto columns = [&](const std::string& first) {
-    Cells titled = titles(macro.bootstrap);
-    titled[0] = first;
-    titled[1] = "pairs";
-    titled.erase(titled.begin() + 2);
-    return titled;
-  };
-  std::vector<Cells> rows;
+  std::vector<Cells> pairs, means;
   for (const Comparison& pair : macro.pairs) {
-    rows.push_back(counted(fmt::format("{} → {}", pair.run_a, pair.run_b), "", pair.average_a, pair.average_b,
+    pairs.push_back(row_of({fmt::format("{} → {}", pair.run_a, pair.run_b)}, pair.average_a, pair.average_b,
                            pair.contrast, pair.transitions));
   }
-  Cells titled = columns("A → B, average over suites");
-  titled.erase(titled.begin() + 1);
-  for (Cells& row : rows) row.erase(row.begin() + 1);
-  std::string out = fmt::format("{}\n", table_of(titled, rows, format));
-  rows.clear();
-  for (const grade::MacroRow& row : macro.suites)
-    rows.push_back(counted(row.name, std::to_string(row.pairs), row.average_a, row.average_b, row.contrast,
+  const auto add_mean = [&](const std::string& name, const grade::MacroRow& row) {
+    means.push_back(row_of({name, std::to_string(row.pairs)}, row.average_a, row.average_b, row.contrast,
                            row.transitions));
-  const grade::MacroRow& mean = macro.average;
-  rows.push_back(counted("macro average", std::to_string(mean.pairs), mean.average_a, mean.average_b,
-                         mean.contrast, mean.transitions));
-  out += fmt::format("{}\n{}", table_of(columns("mean over pairs"), rows, format),
+  };
+  for (const grade::MacroRow& row : macro.suites) add_mean(row.name, row);
+  add_mean("macro average", macro.average);
+  return fmt::format("{}\n{}\n{}",
+                     table_of(titles({"A → B, average over suites"}, macro.bootstrap), pairs, format),
+                     table_of(titles({"mean over pairs", "pairs"}, macro.bootstrap), means, format),
                      note(how(macro.bootstrap), format));
-  return out;
 }
 
 }  // namespace routeopd::report

@@ -73,14 +73,9 @@ std::string outcome(const Decontamination& result, const DecontaminateOptions& o
 
 std::string decontamination_report(const Decontamination& result, const DecontaminateOptions& options,
                                    TableFormat format) {
-  std::vector<TextTable::Column> columns;
-  for (const std::string& title : titles(options))
-    columns.push_back({title, columns.empty() ? Align::kLeft : Align::kRight});
-  TextTable table(std::move(columns));
-  for (const Cells& row : rows_of(result)) table.add(row);
   std::string out = fmt::format(
       "{}\n{}\n", note(fmt::format("{}: {}", file_name(result.train), training_line(result)), format),
-      table.rendered(format));
+      table_of(titles(options), rows_of(result), format));
   for (const char* line : kLegend) out += note(line, format);
   return fmt::format("{}\n{}", out, note(outcome(result, options), format));
 }

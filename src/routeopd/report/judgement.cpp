@@ -100,22 +100,13 @@ Table agreement(const JudgeTally& tally) {
   return table;
 }
 
-std::string rendered(const Table& table, TableFormat format) {
-  std::vector<TextTable::Column> columns;
-  for (const std::string& title : table.columns)
-    columns.push_back({title, columns.empty() ? Align::kLeft : Align::kRight});
-  TextTable text(std::move(columns));
-  for (const Cells& row : table.rows) text.add(row);
-  return heading(table.title, format) + text.rendered(format);
-}
-
 }  // namespace
 
 std::string judgement_tables(const JudgeInput& input, const JudgeTally& tally, TableFormat format) {
   std::string out;
   const auto add = [&](const Table& table) {
     if (!out.empty()) out += '\n';
-    out += rendered(table, format);
+    out += heading(table.title, format) + table_of(table.columns, table.rows, format);
   };
   for (const ScopeTally& scope : tally.scopes) {
     add(distribution(input, scope));

@@ -161,4 +161,14 @@ std::string TextTable::plain() const {
   return out;
 }
 
+std::string table_of(const std::vector<std::string>& titles,
+                     const std::vector<std::vector<std::string>>& rows, TableFormat format) {
+  std::vector<TextTable::Column> columns;
+  for (const std::string& title : titles)
+    columns.push_back({title, columns.empty() ? Align::kLeft : Align::kRight});
+  TextTable table(std::move(columns));
+  for (const std::vector<std::string>& row : rows) table.add(row);
+  return table.rendered(format);
+}
+
 }  // namespace routeopd::report

@@ -39,4 +39,8 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
+// The common case: words in the first column, numbers in the others.
+std::string table_of(const std::vector<std::string>& titles,
+                     const std::vector<std::vector<std::string>>& rows, TableFormat format);
+
 }  // namespace routeopd::report

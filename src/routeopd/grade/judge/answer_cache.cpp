@@ -33,7 +33,7 @@ Value field(const Json& line, const char* name, const std::string& where) {
 }  // namespace
 
 AnswerCache::AnswerCache(std::filesystem::path path) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail("cannot be written");
   try {
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
@@ -50,7 +50,7 @@ AnswerCache::AnswerCache(std::filesystem::path path) : path_(std::move(path)) {
           field<std::int64_t>(*line, "completion_tokens", where)};
     }
     // Only now: what was not ours is left as it was.
-    if (::ftruncate(descriptor_, whole) != 0) fail("cannot be written");
+    lines_.emplace(path_, LineFile::Found::kKeep);
   } catch (...) {
     ::close(descriptor_);
     throw;
@@ -58,7 +58,7 @@ AnswerCache::AnswerCache(std::filesystem::path path) : path_(std::move(path)) {
 }
 
 AnswerCache::~AnswerCache() {
-  ::fsync(descriptor_);
+  ::fsync(descriptor_);  // the same file; there is nobody left to tell
   ::close(descriptor_);
 }
 
@@ -105,18 +105,7 @@ void AnswerCache::add(const std::string& key, const std::string& model, const Ch
                      {"completion_tokens", answer.completion_tokens}};
   const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   const std::lock_guard lock(mutex_);
-  const ::off_t start = ::lseek(descriptor_, 0, SEEK_END);
-  for (std::size_t done = 0; done < text.size();) {
-    const ::ssize_t count = ::write(descriptor_, text.data() + done, text.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) {
-      const int error = errno;
-      if (::ftruncate(descriptor_, start) != 0) fail("cannot be written, and its last line is not whole");
-      errno = error;
-      fail("cannot be written");
-    }
-    done += static_cast<std::size_t>(count);
-  }
+  lines_->write(text);
   answers_[key] = answer;
 }
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "routeopd/base/line_file.h"
 #include "routeopd/grade/judge/chat.h"
 
 namespace routeopd::grade {
@@ -39,7 +40,8 @@ class AnswerCache {
   [[noreturn]] void fail(const char* what) const;
 
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  int descriptor_ = -1;  // holds the lock
+  std::optional<LineFile> lines_;
   mutable std::mutex mutex_;
   std::unordered_map<std::string, ChatAnswer> answers_;
 };
