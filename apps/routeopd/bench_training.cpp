@@ -191,8 +191,9 @@ void bench_packing(Bench& bench) {
   recipe.train.micro_tokens = 8192;
   train::Learner learner(student, {}, static_cast<std::int32_t>(config.vocab_size), recipe);
   const auto loss = [&](const Data& data) {
-    const double value = learner.accumulate(data.experience(), 0, data.rollout.responses_B.size()).loss;
-    learner.clear_gradients();
+    const double value =
+        learner.pass().accumulate(data.experience(), 0, data.rollout.responses_B.size()).loss;
+    learner.pass().clear();
     return value;
   };
   const double one = loss(packed), other = loss(wide);

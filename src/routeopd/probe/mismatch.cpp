@@ -8,28 +8,11 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/engine/score_rollout.h"
+#include "routeopd/probe/choose_states.h"
 #include "routeopd/routing/route_states.h"
 #include "routeopd/types/state_views.h"
 
 namespace routeopd::probe {
-namespace {
-
-// `wanted` of `count` places, ascending: those with the smallest addressed numbers.
-std::vector<std::size_t> choose(std::size_t count, std::size_t wanted, std::uint64_t seed) {
-  std::vector<std::pair<std::uint32_t, std::size_t>> keys;
-  for (std::size_t i = 0; i < count; ++i) {
-    const StateAddress at{.position = static_cast<std::uint32_t>(i)};
-    keys.emplace_back(addressed_words(seed, Purpose::kProbe, at, 0)[0], i);
-  }
-  std::sort(keys.begin(), keys.end());
-  std::vector<std::size_t> chosen;
-  for (std::size_t i = 0; i < wanted; ++i) chosen.push_back(keys[i].second);
-  std::sort(chosen.begin(), chosen.end());
-  return chosen;
-}
-
-}  // namespace
-
 MismatchBank::MismatchBank(engine::Engine& base, engine::Engine& teacher, std::span<const Prompt> prompts,
                            std::int64_t states, std::int64_t max_new_tokens,
                            const routing::ObjectiveOptions& options, std::uint64_t seed) {
@@ -49,7 +32,7 @@ MismatchBank::MismatchBank(engine::Engine& base, engine::Engine& teacher, std::s
   plain.k = k;
   const Support support = routing::route_states(batch, plain, seed, 1, /*with_support=*/true).support;
 
-  states_S_ = choose(static_cast<std::size_t>(rollout_.states()), static_cast<std::size_t>(states), seed);
+  states_S_ = choose_states(static_cast<std::size_t>(rollout_.states()), static_cast<std::size_t>(states), seed);
   const auto size_of = [&](std::size_t n) { return support.offsets_N1[n + 1] - support.offsets_N1[n]; };
   for (const std::size_t n : states_S_) width_ = std::max(width_, size_of(n));
   support_ids_NW_.assign(static_cast<std::size_t>(rollout_.states() * width_), -1);

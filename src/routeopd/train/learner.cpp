@@ -2,64 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/learner.h"
 
-#include <c10/core/GradMode.h>
-
 #include <algorithm>
 #include <cmath>
 
-#include "routeopd/base/error.h"
-#include "routeopd/model/decoder.h"
-#include "routeopd/model/response_batch.h"
 #include "routeopd/train/schedule.h"
 
 namespace routeopd::train {
-namespace {
-
-bool is_valid(const Experience& experience, std::size_t state) {
-  return experience.routes == nullptr || experience.routes->validity_N[state] == Validity::kValid;
-}
-
-std::pair<std::size_t, std::size_t> states_of(const Rollout& rollout, std::size_t first, std::size_t end) {
-  const Response& last = rollout.responses_B[end - 1];
-  return {static_cast<std::size_t>(rollout.responses_B[first].first_state),
-          static_cast<std::size_t>(last.first_state + last.length)};
-}
-
-// The rows of a table that the tokens of a forward read, once each: its gradient is the sum of theirs.
-std::vector<model::RowVisit> visits_of(const at::Tensor& ids_T) {
-  std::vector<model::RowVisit> visits;
-  const std::span ids(ids_T.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(ids_T.numel()));
-  for (std::size_t t = 0; t < ids.size(); ++t)
-    visits.push_back({static_cast<std::int32_t>(ids[t]), static_cast<std::int32_t>(t), 1.0F});
-  return visits;
-}
-
-at::Tensor zero_table(const at::Tensor& table_VH) {
-  return at::zeros_like(table_VH, at::kFloat);
-}
-
-}  // namespace
 
 Learner::Learner(model::Model& student, at::Tensor teacher_head_UG, std::int32_t real_ids,
                  const Recipe& recipe)
-    : student_(student),
-      working_(recipe.student.dtype == Dtype::kBfloat16 ? model::rounded_model(student, at::kBFloat16)
-                                                        : student),
-      teacher_head_UG_(std::move(teacher_head_UG)),
-      real_ids_(real_ids),
-      recipe_(recipe),
-      parameters_(model::parameters(student)),
-      objective_(objective::make_objective(recipe.objective)),
-      head_gradient_(zero_table(student.head_VH)),
-      optimizer_(parameters_, recipe.optimizer) {
-  if (!student.embed_VH.is_same(student.head_VH)) embedding_gradient_.emplace(zero_table(student.embed_VH));
-  for (model::Parameter& parameter : model::parameters(working_)) {
-    const bool table =
-        parameter.tensor.is_same(working_.head_VH) || parameter.tensor.is_same(working_.embed_VH);
-    parameter.tensor.set_requires_grad(!table);
-    if (rounded()) sums_.push_back(table ? at::Tensor() : at::zeros_like(parameter.tensor, at::kFloat));
-  }
-}
+    : recipe_(recipe),
+      pass_(student, std::move(teacher_head_UG), real_ids,
+            {.objective = recipe.objective,
+             .dtype = recipe.student.dtype,
+             .micro_tokens = recipe.train.micro_tokens,
+             .recompute = recipe.train.recompute}),
+      optimizer_(model::parameters(student), recipe.optimizer) {}
 
 UpdateResult Learner::update(const Experience& experience) {
   const std::size_t responses = experience.rollout->responses_B.size();
@@ -69,7 +27,7 @@ UpdateResult Learner::update(const Experience& experience) {
   for (std::int32_t epoch = 0; epoch < recipe_.train.epochs; ++epoch) {
     for (std::size_t part = 0; part < parts; ++part) {
       const BatchResult batch =
-          accumulate(experience, responses * part / parts, responses * (part + 1) / parts);
+          pass_.accumulate(experience, responses * part / parts, responses * (part + 1) / parts);
       const bool finite = std::isfinite(batch.loss);
       if (epoch == 0 && part == 0 && finite && batch.changes > 0)
         update.capture_error = std::sqrt(batch.change_squares / static_cast<double>(batch.changes));
@@ -79,7 +37,7 @@ UpdateResult Learner::update(const Experience& experience) {
       }
       update.floored += batch.floored;
       apply(batch, learning_rate(recipe_.optimizer, scheduled_++, recipe_.updates()), update);
-      clear_gradients();
+      pass_.clear();
     }
   }
   if (update.states > 0) update.loss = loss_sum / static_cast<double>(update.states);
@@ -104,7 +62,7 @@ void Learner::apply(const BatchResult& batch, double lr, UpdateResult& update) {
     ++update.skipped.loss;
     return;
   }
-  std::vector<at::Tensor> grads = gradients();
+  std::vector<at::Tensor> grads = pass_.gradients();
   const double norm = optimizer_.step(grads, lr);
   if (!std::isfinite(norm)) {
     ++update.skipped.gradient;
@@ -112,118 +70,13 @@ void Learner::apply(const BatchResult& batch, double lr, UpdateResult& update) {
   }
   ++update.updates;
   update.grad_norm = std::max(update.grad_norm, norm);
-  if (rounded()) model::copy_weights(student_, working_);
+  pass_.refresh();
 }
 
 void Learner::resume(std::int64_t scheduled, std::int64_t updates) {
   scheduled_ = scheduled;
   optimizer_.resume(updates);
-  if (rounded()) model::copy_weights(student_, working_);
-}
-
-BatchResult Learner::accumulate(const Experience& experience, std::size_t first, std::size_t end) {
-  const Rollout& rollout = *experience.rollout;
-  const auto [first_state, end_state] = states_of(rollout, first, end);
-  std::vector<std::int32_t> actions = rollout.id_N;  // -1 where a state takes no part
-  double denominator = 0;
-  for (std::size_t n = first_state; n < end_state; ++n) {
-    if (is_valid(experience, n)) {
-      ++denominator;
-    } else {
-      actions[n] = -1;
-    }
-  }
-  BatchResult result;
-  result.states = static_cast<std::int64_t>(denominator);
-  if (denominator == 0) return result;
-  for (std::size_t begin = first; begin < end;) {
-    const std::size_t next = model::portion_end(rollout, begin, end, recipe_.train.micro_tokens);
-    micro_batch(experience, begin, next, actions, denominator, result);
-    begin = next;
-  }
-  return result;
-}
-
-void Learner::micro_batch(const Experience& experience, std::size_t first, std::size_t end,
-                          const std::vector<std::int32_t>& actions, double denominator,
-                          objective::ObjectiveResult& result) {
-  const Rollout& rollout = *experience.rollout;
-  const model::ResponseBatch responses = model::pack_responses(rollout, first, end);
-  const auto activations =
-      recipe_.train.recompute ? model::Activations::kRecompute : model::Activations::kKeep;
-  const at::Tensor embedded_TH =
-      working_.embed_VH.index_select(0, responses.packed.ids_T).set_requires_grad(true);
-  at::Tensor hidden_TH;
-  {
-    const c10::AutoGradMode with_grad(true);
-    hidden_TH = model::packed_hidden(working_, responses.packed, embedded_TH, activations)
-                    .index_select(0, responses.state_places);
-  }
-  const c10::NoGradGuard no_grad;
-  objective::LearnerBatch batch;
-  batch.hidden_TH = hidden_TH.detach();
-  batch.weight_VH = working_.head_VH;
-  batch.real_ids = real_ids_;
-  batch.denominator = denominator;
-  batch.routes = experience.routes;
-  batch.first_state = responses.first_state;
-  batch.sampled_id_T = actions.data();
-  batch.sampled_old_logprob_T = rollout.logprob_N.data();
-  if (experience.scores != nullptr) {
-    const Scores& scores = *experience.scores;
-    batch.sampled_teacher_logprob_T = scores.teacher_logprob_N.data();
-    if (scores.hidden_size > 0) {
-      float* const rows =
-          const_cast<float*>(scores.hidden_NG.data()) + responses.first_state * scores.hidden_size;
-      batch.teacher_hidden_TG =
-          at::from_blob(rows, {responses.end_state - responses.first_state, scores.hidden_size}, at::kFloat);
-      batch.teacher_weight_UG = teacher_head_UG_;
-    }
-  }
-  at::Tensor grad_TH = at::empty(batch.hidden_TH.sizes(), at::kFloat);
-  const objective::ObjectiveResult part = objective_->step(batch, grad_TH, head_gradient_);
-  hidden_TH.backward(grad_TH.to(hidden_TH.scalar_type()));
-  embedding_gradient().add_visits(embedded_TH.grad(), visits_of(responses.packed.ids_T));
-  collect_rounded_gradients();
-  result.loss += part.loss;
-  result.change_squares += part.change_squares;
-  result.changes += part.changes;
-  result.floored += part.floored;
-}
-
-// A bfloat16 sum over many micro-batches would lose the small ones: it is kept in float32.
-void Learner::collect_rounded_gradients() {
-  if (!rounded()) return;
-  const std::vector<model::Parameter> parameters = model::parameters(working_);
-  for (std::size_t i = 0; i < sums_.size(); ++i) {
-    at::Tensor& grad = parameters[i].tensor.mutable_grad();
-    if (sums_[i].defined() && grad.defined()) sums_[i].add_(grad);
-    grad.reset();
-  }
-}
-
-std::vector<at::Tensor> Learner::gradients() {
-  std::vector<at::Tensor> all;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const at::Tensor& weight = parameters_[i].tensor;
-    if (weight.is_same(student_.head_VH)) {
-      all.push_back(head_gradient_.tensor());
-    } else if (weight.is_same(student_.embed_VH)) {
-      all.push_back(embedding_gradient_->tensor());
-    } else {
-      const at::Tensor grad = rounded() ? sums_[i] : weight.grad();
-      all.push_back(grad.defined() ? grad : at::zeros_like(weight));
-    }
-  }
-  return all;
-}
-
-void Learner::clear_gradients() {
-  for (model::Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
-  for (at::Tensor& sum : sums_)
-    if (sum.defined()) sum.zero_();
-  head_gradient_.clear();
-  if (embedding_gradient_) embedding_gradient_->clear();
+  pass_.refresh();
 }
 
 }  // namespace routeopd::train

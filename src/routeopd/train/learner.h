@@ -1,35 +1,17 @@
-// The learning stage: the student's forward over packed micro-batches, the objective through its head, one optimizer
-// update a minibatch.
+// The learning stage: one optimizer update a minibatch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <vector>
 
 #include "routeopd/model/model.h"
-#include "routeopd/objective/objective.h"
+#include "routeopd/train/loss_gradients.h"
 #include "routeopd/train/optimizer.h"
 #include "routeopd/train/recipe.h"
-#include "routeopd/types/rollout.h"
-#include "routeopd/types/routes.h"
-#include "routeopd/types/scores.h"
 
 namespace routeopd::train {
-
-// The frozen data of a step. `scores` and `routes` are null for the sft arm.
-struct Experience {
-  const Rollout* rollout = nullptr;
-  const Scores* scores = nullptr;
-  const Routes* routes = nullptr;
-};
-
-// One optimizer batch.
-struct BatchResult : objective::ObjectiveResult {
-  std::int64_t states = 0;  // valid ones: the denominator
-};
 
 // Updates that were left out: weights and moments stay as they were.
 struct Skipped {
@@ -64,13 +46,8 @@ class Learner {
   // The same number of updates left out, for a step without data.
   UpdateResult skip();
 
-  // Loss and gradients of responses [first, end) as one optimizer batch, added to gradients(); no update.
-  BatchResult accumulate(const Experience& experience, std::size_t first, std::size_t end);
-
-  // One a parameter of `student`, float32, in the order of model::parameters(). Those of the embedding and the head are the
-  // learner's own buffers.
-  std::vector<at::Tensor> gradients();
-  void clear_gradients();
+  // Loss and gradients alone, for what looks into a step.
+  LossGradients& pass() { return pass_; }
 
   const AdamW& optimizer() const { return optimizer_; }
 
@@ -81,28 +58,10 @@ class Learner {
   void resume(std::int64_t scheduled, std::int64_t updates);
 
  private:
-  void micro_batch(const Experience& experience, std::size_t first, std::size_t end,
-                   const std::vector<std::int32_t>& actions, double denominator,
-                   objective::ObjectiveResult& result);
   void apply(const BatchResult& batch, double lr, UpdateResult& update);
-  void collect_rounded_gradients();
-  bool rounded() const { return !working_.norm_H.is_same(student_.norm_H); }
-  model::HeadGradient& embedding_gradient() {
-    return embedding_gradient_ ? *embedding_gradient_ : head_gradient_;
-  }
 
-  model::Model& student_;
-  model::Model working_;  // what the forward reads: the student itself, or its weights in bfloat16
-  at::Tensor teacher_head_UG_;
-  std::int32_t real_ids_;
   Recipe recipe_;
-  std::vector<model::Parameter> parameters_;  // of the student
-  std::unique_ptr<objective::Objective> objective_;
-  // A token's embedding and the rows of the head that a loss reads are few rows of a large table: their gradient is one
-  // persistent buffer, shared where the two are tied.
-  model::HeadGradient head_gradient_;
-  std::optional<model::HeadGradient> embedding_gradient_;
-  std::vector<at::Tensor> sums_;  // float32 gradients of a bfloat16 forward; undefined for the tables
+  LossGradients pass_;
   AdamW optimizer_;
   std::int64_t scheduled_ = 0;
 };

@@ -20,20 +20,25 @@ AdamW::AdamW(std::vector<model::Parameter> parameters, const OptimizerSection& o
   }
 }
 
-double AdamW::step(std::vector<at::Tensor>& gradients, double lr) {
-  const c10::NoGradGuard no_grad;
-  ROUTEOPD_INVARIANT(gradients.size() == weights_.size());
+double clip_to_norm(std::vector<at::Tensor>& gradients, double largest) {
   double squares = 0;
   for (const at::Tensor& gradient : gradients) {
     const double norm = at::linalg_vector_norm(gradient).item<double>();
     squares += norm * norm;
   }
   const double norm = std::sqrt(squares);
-  if (!std::isfinite(norm)) return norm;
-  if (options_.clip > 0 && norm > options_.clip) {
+  if (std::isfinite(norm) && largest > 0 && norm > largest) {
     // 1e-6 as in torch.nn.utils.clip_grad_norm_.
-    for (at::Tensor& gradient : gradients) gradient.mul_(options_.clip / (norm + 1e-6));
+    for (at::Tensor& gradient : gradients) gradient.mul_(largest / (norm + 1e-6));
   }
+  return norm;
+}
+
+double AdamW::step(std::vector<at::Tensor>& gradients, double lr) {
+  const c10::NoGradGuard no_grad;
+  ROUTEOPD_INVARIANT(gradients.size() == weights_.size());
+  const double norm = clip_to_norm(gradients, options_.clip);
+  if (!std::isfinite(norm)) return norm;
   for (at::Tensor& step : steps_) step.add_(1);
   at::_fused_adamw_(weights_, gradients, first_, second_, {}, steps_, lr, options_.beta1, options_.beta2,
                     options_.weight_decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false);

@@ -13,6 +13,10 @@
 
 namespace routeopd::train {
 
+// Scales all gradients together so that their global norm is at most `largest` (0: no limit); returns the norm before.
+// Where that is not finite nothing is changed.
+double clip_to_norm(std::vector<at::Tensor>& gradients, double largest);
+
 class AdamW {
  public:
   AdamW(std::vector<model::Parameter> parameters, const OptimizerSection& options);

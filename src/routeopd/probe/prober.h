@@ -1,0 +1,117 @@
+// The ladder of interventions on a state bank, from logits set by hand down to an optimizer's update of the shared weights,
+// each followed by an exact full-vocabulary rescoring. The student itself is never touched: updates are tried on a copy.
+//
+//   pair_isolated       each drawn pair by itself: z_b + t/2, z_a - t/2; a state's value is the mean over its pairs
+//   potential_wide      z_v + phi(v) at every v of U: all pair targets of the state at once
+//   potential_matched   the same shift, scaled to the matched RMS
+//   fresh_adamw, saved_adamw, sgd   one update on the gradient over all states of the bank
+//
+// The matched RMS is that of RouteOPD's fresh-AdamW update at the learning rate, over all frozen pairs of the bank; every
+// other update is scaled to it by its length, so that arms differ in where probability goes and not in how far.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "routeopd/model/model.h"
+#include "routeopd/probe/bank.h"
+#include "routeopd/probe/changes.h"
+#include "routeopd/probe/parameter_step.h"
+#include "routeopd/probe/state_scores.h"
+#include "routeopd/train/recipe.h"
+
+namespace routeopd::probe {
+
+enum class Intervention {
+  kPairIsolated,
+  kPotentialWide,
+  kPotentialMatched,
+  kFreshAdamW,
+  kSavedAdamW,
+  kSgd,
+};
+inline constexpr std::array kInterventions = {Intervention::kPairIsolated,     Intervention::kPotentialWide,
+                                              Intervention::kPotentialMatched, Intervention::kFreshAdamW,
+                                              Intervention::kSavedAdamW,       Intervention::kSgd};
+std::string_view name_of(Intervention intervention);
+// Throws UserError with the names there are.
+Intervention intervention_of(const std::string& name);
+
+// An objective under a name: "routeopd-k64".
+struct ProbeArm {
+  std::string name;
+  routing::ObjectiveOptions objective;
+};
+
+struct ProbeRow {
+  std::string name;
+  Intervention intervention = Intervention::kFreshAdamW;
+  double scale = 1;  // of the shift or the update
+  double rms = 0;    // of the log-odds change over the bank's frozen pairs
+  Changes changes;   // pairs: the arm's own where it draws pairs, else the bank's
+};
+
+// The model at one end of a change.
+struct Endpoint {
+  at::Tensor hidden_SH;
+  at::Tensor head_VH;
+};
+
+// Shown every row of logits after a change, from several threads: `pair` counts the pairs of pair_isolated, -1 elsewhere.
+using AfterRow = std::function<void(std::size_t state, std::int32_t pair, std::span<const double> logits_R)>;
+
+class Prober {
+ public:
+  // `optimizer` gives learning rate, clip and AdamW's settings. `saved` may be null, and must outlive the prober. With
+  // `banks_own` the student is the one that wrote the bank, and the bank's frozen values are the problem; otherwise they
+  // are made anew for it on the same states.
+  Prober(const Bank& bank, const model::Model& student, const at::Tensor& teacher_head_UG,
+         const train::OptimizerSection& optimizer, bool banks_own, const SavedMoments* saved = nullptr);
+
+  const Frozen& frozen() const { return *frozen_; }
+  Endpoint before() const { return {before_SH_, student_.head_VH}; }
+
+  // Whether the arm has what the intervention needs: pairs, a shared potential, saved moments.
+  bool applies(const ProbeArm& arm, Intervention intervention) const;
+
+  double matched_rms();
+  ProbeRow run(const ProbeArm& arm, Intervention intervention, const AfterRow& after = {});
+
+  // Another state of the student's weights against the present one, by the bank's frozen values and pairs.
+  Changes change_to(const Endpoint& after) const;
+
+ private:
+  struct ArmData;
+  ArmData data_of(const ProbeArm& arm) const;
+  void own_pairs(const ArmData& data, Changes& changes) const;
+  ProbeRow run_direct(const ProbeArm& arm, Intervention intervention, const AfterRow& after);
+  ProbeRow run_update(const ProbeArm& arm, StepRule rule, std::optional<double> rms, const AfterRow& after);
+  void rescore(const Endpoint& after, ProbeRow& row, const AfterRow& seen) const;
+  void shift_logits(const ArmData& data, double scale, ProbeRow& row, const AfterRow& seen) const;
+  void isolate_pairs(ProbeRow& row, const AfterRow& seen) const;
+  void move_weights(const std::vector<at::Tensor>& step, double scale);
+  double rms_of(const at::Tensor& hidden_SH, const at::Tensor& head_VH) const;
+  double length_for(const std::vector<at::Tensor>& step, double rms, const std::string& name);
+
+  const Bank& bank_;
+  const model::Model& student_;
+  at::Tensor teacher_head_UG_;
+  train::OptimizerSection optimizer_;
+  const SavedMoments* saved_;
+  at::Tensor before_SH_;
+  std::unique_ptr<ScoringHeads> heads_;
+  std::optional<Frozen> refrozen_;
+  const Frozen* frozen_;
+  at::Tensor source_SM_, destination_SM_, odds_before_SM_;  // the frozen pairs
+  std::optional<model::Model> working_;                     // where updates are tried
+  std::optional<double> matched_rms_;
+};
+
+}  // namespace routeopd::probe

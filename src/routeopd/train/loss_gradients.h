@@ -1,0 +1,82 @@
+// The gradient of an objective: the student's forward over packed micro-batches, the objective through its head, and the
+// way back. The learner takes its updates from it; so do the probes, which ask where an update would lead.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "routeopd/model/model.h"
+#include "routeopd/objective/objective.h"
+#include "routeopd/train/recipe.h"
+#include "routeopd/types/rollout.h"
+#include "routeopd/types/routes.h"
+#include "routeopd/types/scores.h"
+
+namespace routeopd::train {
+
+// The frozen data of a step. `scores` and `routes` are null for the sft arm.
+struct Experience {
+  const Rollout* rollout = nullptr;
+  const Scores* scores = nullptr;
+  const Routes* routes = nullptr;
+};
+
+// One optimizer batch.
+struct BatchResult : objective::ObjectiveResult {
+  std::int64_t states = 0;  // valid ones: the denominator
+};
+
+struct PassOptions {
+  routing::ObjectiveOptions objective{};
+  Dtype dtype = Dtype::kFloat32;  // of forward and backward
+  std::int64_t micro_tokens = 16384;
+  bool recompute = false;
+};
+
+class LossGradients {
+ public:
+  // Reads `student`, which holds the weights in float32 whatever the type of the forward, and leaves gradients on its
+  // tensors. `teacher_head` is for the objectives over the whole vocabulary.
+  LossGradients(model::Model& student, at::Tensor teacher_head_UG, std::int32_t real_ids,
+                const PassOptions& options);
+
+  // Loss and gradients of responses [first, end) as one optimizer batch, added to gradients().
+  BatchResult accumulate(const Experience& experience, std::size_t first, std::size_t end);
+
+  // One a parameter of `student`, float32, in the order of model::parameters(). Those of the embedding and the head are
+  // buffers of this object.
+  std::vector<at::Tensor> gradients();
+  void clear();
+
+  // Takes over new values of the student's weights.
+  void refresh();
+
+ private:
+  void micro_batch(const Experience& experience, std::size_t first, std::size_t end,
+                   const std::vector<std::int32_t>& actions, double denominator,
+                   objective::ObjectiveResult& result);
+  void collect_rounded_gradients();
+  bool rounded() const { return !working_.norm_H.is_same(student_.norm_H); }
+  model::HeadGradient& embedding_gradient() {
+    return embedding_gradient_ ? *embedding_gradient_ : head_gradient_;
+  }
+
+  model::Model& student_;
+  model::Model working_;  // what the forward reads: the student itself, or its weights in bfloat16
+  at::Tensor teacher_head_UG_;
+  std::int32_t real_ids_;
+  PassOptions options_;
+  std::vector<model::Parameter> parameters_;  // of the student
+  std::unique_ptr<objective::Objective> objective_;
+  // A token's embedding and the rows of the head that a loss reads are few rows of a large table: their gradient is one
+  // persistent buffer, shared where the two are tied.
+  model::HeadGradient head_gradient_;
+  std::optional<model::HeadGradient> embedding_gradient_;
+  std::vector<at::Tensor> sums_;  // float32 gradients of a bfloat16 forward; undefined for the tables
+};
+
+}  // namespace routeopd::train
