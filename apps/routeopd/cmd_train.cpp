@@ -4,11 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <span>
 
 #include "command.h"
 #include "progress.h"
@@ -16,8 +14,7 @@
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/eval/evaluate.h"
 #include "routeopd/formats/json_file.h"
-#include "routeopd/formats/json_lines.h"
-#include "routeopd/probe/mismatch.h"
+#include "routeopd/probe/probe_log.h"
 #include "routeopd/text/tokenizer.h"
 #include "routeopd/train/plan.h"
 #include "routeopd/train/train.h"
@@ -93,51 +90,6 @@ class Evaluator {
   std::string note_;
 };
 
-// The mismatch mass on states of the starting student, in RUN/probe.jsonl: {"step", "mass"}, from step 0.
-class Prober {
- public:
-  // Before training, while the student is the one that the recipe names.
-  Prober(const train::Recipe& recipe, const train::Inputs& inputs) : recipe_(recipe), inputs_(inputs) {
-    if (recipe.probe.every == 0) return;
-    engine::LocalEngine base(inputs.student, inputs.real_ids), teacher(*inputs.teacher, inputs.real_ids);
-    const auto prompts = std::min<std::size_t>(inputs.prompts.size(), kPrompts);
-    bank_.emplace(base, teacher, std::span(inputs.prompts).first(prompts), recipe.probe.states,
-                  recipe.rollout.max_new_tokens, recipe.objective, recipe.seed);
-    base_mass_ = bank_->mass(base);
-  }
-
-  void after(std::int64_t step) {
-    if (!due(recipe_.probe.every, step, recipe_)) return;
-    const auto path = std::filesystem::path(recipe_.out) / "probe.jsonl";
-    if (last_step(path) == step) return;
-    std::ofstream file(path, std::ios::app);
-    if (file.tellp() == 0) file << Json{{"step", 0}, {"mass", base_mass_}}.dump() << '\n';
-    engine::LocalEngine student(inputs_.student, inputs_.real_ids);
-    const double mass = bank_->mass(student);
-    file << Json{{"step", step}, {"mass", mass}}.dump() << '\n' << std::flush;
-    if (!file) throw UserError("{}: cannot be written; is the disk full?", path.string());
-    note_ = fmt::format(", mass on fixed states {:.4f} ({:+.0f} %)", mass, 100 * (mass / base_mass_ - 1));
-  }
-
-  const std::string& note() const { return note_; }
-
- private:
-  static std::int64_t last_step(const std::filesystem::path& path) {
-    if (!std::filesystem::exists(path)) return -1;
-    std::int64_t step = -1;
-    formats::JsonLines lines(path.string());
-    while (const auto line = lines.next()) step = line->value("step", std::int64_t{-1});
-    return step;
-  }
-
-  static constexpr std::size_t kPrompts = 64;
-  const train::Recipe& recipe_;
-  const train::Inputs& inputs_;
-  std::optional<probe::MismatchBank> bank_;
-  double base_mass_ = 0;
-  std::string note_;
-};
-
 // A run that is named by its own recipe goes on where that lies, also after it was moved.
 train::Recipe read_recipe(const TrainArguments& arguments) {
   train::Recipe recipe = train::resolved(train::read_recipe(arguments.recipe, arguments.settings));
@@ -177,7 +129,7 @@ void run_train(const TrainArguments& arguments) {
   if (!inputs.unchecked.empty() && !arguments.output.quiet)
     std::cerr << fmt::format("warning: {}\n", inputs.unchecked);
   Evaluator evaluator(recipe, tokenizer, inputs.student);
-  Prober prober(recipe, inputs);
+  probe::ProbeLog prober(recipe, inputs);
   Json last = Json::object();
   std::int64_t made = 0;
   {

@@ -15,7 +15,8 @@ namespace reference = routing::reference;
 using reference::Transport;
 
 // The pair loss's residual at Delta = 0 with the sign turned: what the pair (positions a, b of U) is asked to move.
-double wanted(const Transport& state, std::size_t a, std::size_t b, const routing::ObjectiveOptions& options) {
+double wanted(const Transport& state, std::size_t a, std::size_t b,
+              const routing::ObjectiveOptions& options) {
   if (options.side == routing::Side::kSource) return state.bounded[a];
   if (options.side == routing::Side::kDestination) return state.bounded[b];
   if (options.target == routing::Target::kShared) return state.bounded[b] - state.bounded[a];
@@ -46,8 +47,9 @@ Moments loss_moments(const Transport& state, const routing::ObjectiveOptions& op
     }
   }
   const double weight = options.weight == routing::Weight::kMass ? state.mass : 1;
-  return {.mean = weight * first,
-          .variance = weight * weight * std::max(second - first * first, 0.0) / static_cast<double>(options.m)};
+  return {
+      .mean = weight * first,
+      .variance = weight * weight * std::max(second - first * first, 0.0) / static_cast<double>(options.m)};
 }
 
 // A place drawn by `shares`, `without` one of them (or none: SIZE_MAX).
@@ -96,7 +98,8 @@ double covered(const Transport& state, const std::vector<reference::Pair>& pairs
 
 }  // namespace
 
-ArmStatistics arm_statistics(const Bank& bank, const Frozen& frozen, const routing::ObjectiveOptions& options) {
+ArmStatistics arm_statistics(const Bank& bank, const Frozen& frozen,
+                             const routing::ObjectiveOptions& options) {
   ArmStatistics statistics;
   if (options.loss != routing::Loss::kRouted) return statistics;
   const bool sampled = options.pairs == routing::Pairs::kSample;

@@ -16,8 +16,9 @@ void check_draws_pairs(const routing::ObjectiveOptions& objective) {
   routing::check_objective(objective);
   if (objective.loss != routing::Loss::kRouted || objective.pairs != routing::Pairs::kSample ||
       objective.side != routing::Side::kPair || objective.target != routing::Target::kShared)
-    throw UserError("bank: expected an objective that draws pairs with shared targets, such as routeopd, got {}",
-                    objective.arm);
+    throw UserError(
+        "bank: expected an objective that draws pairs with shared targets, such as routeopd, got {}",
+        objective.arm);
   if (objective.k == routing::kFullSupport)
     throw UserError("bank: expected a number for k; the support of every state is kept");
 }
@@ -67,8 +68,10 @@ Bank make_bank(const model::Model& student, const model::Model& teacher, std::in
     rollout = engine.generate(prompts, sampling, {});
   }
   if (rollout.states() < options.states)
-    throw UserError("bank: the answers to {} prompts have {} states; expected at least {}, try more prompts or fewer states",
-                    prompts.size(), rollout.states(), options.states);
+    throw UserError(
+        "bank: the answers to {} prompts have {} states; expected at least {}, try more prompts or fewer "
+        "states",
+        prompts.size(), rollout.states(), options.states);
   keep_chosen(rollout,
               choose_states(static_cast<std::size_t>(rollout.states()),
                             static_cast<std::size_t>(options.states), options.seed),

@@ -90,7 +90,8 @@ Arrays arrays_of(const Bank& bank) {
   all.first_state_B.push_back(bank.rollout.states());
   all.id_N = bank.rollout.id_N;
   const at::Tensor hidden = bank.teacher_hidden_SG.contiguous();
-  all.teacher_hidden_SG.assign(hidden.const_data_ptr<float>(), hidden.const_data_ptr<float>() + hidden.numel());
+  all.teacher_hidden_SG.assign(hidden.const_data_ptr<float>(),
+                               hidden.const_data_ptr<float>() + hidden.numel());
   all.support_offsets_S1 = {0};
   for (const auto& state : frozen.transport_S) {
     all.support_ids_L.insert(all.support_ids_L.end(), state.ids.begin(), state.ids.end());
@@ -154,7 +155,8 @@ bool are_offsets(const std::vector<std::int64_t>& offsets, std::int64_t count) {
          std::is_sorted(offsets.begin(), offsets.end());
 }
 
-void check(const Reader& file, const Arrays& all, std::int64_t real_ids, std::int64_t hidden, std::int64_t pairs) {
+void check(const Reader& file, const Arrays& all, std::int64_t real_ids, std::int64_t hidden,
+           std::int64_t pairs) {
   const auto within = [&](const std::vector<std::int32_t>& ids, std::int32_t least) {
     return std::all_of(ids.begin(), ids.end(), [&](std::int32_t id) { return id >= least && id < real_ids; });
   };
@@ -163,12 +165,15 @@ void check(const Reader& file, const Arrays& all, std::int64_t real_ids, std::in
   };
   const std::int64_t states = std::ssize(all.states_S), responses = std::ssize(all.sample_B);
   file.need(states > 0 && states <= kMostStates, "it has no states, or too many");
-  file.need(are_offsets(all.first_state_B, std::ssize(all.id_N)) && std::ssize(all.first_state_B) == responses + 1 &&
-                std::ssize(all.prompt_offsets_P1) == responses + 1 && std::ssize(all.prompt_number_B) == responses,
+  file.need(are_offsets(all.first_state_B, std::ssize(all.id_N)) &&
+                std::ssize(all.first_state_B) == responses + 1 &&
+                std::ssize(all.prompt_offsets_P1) == responses + 1 &&
+                std::ssize(all.prompt_number_B) == responses,
             "its responses and prompts do not fit each other");
   for (std::size_t b = 0; b + 1 < all.first_state_B.size(); ++b)
     file.need(all.first_state_B[b] < all.first_state_B[b + 1], "a response of it is empty");
-  file.need(are_offsets(all.prompt_offsets_P1, std::ssize(all.prompt_ids)), "its prompts do not fit each other");
+  file.need(are_offsets(all.prompt_offsets_P1, std::ssize(all.prompt_ids)),
+            "its prompts do not fit each other");
   for (std::size_t b = 0; b + 1 < all.prompt_offsets_P1.size(); ++b)
     file.need(all.prompt_offsets_P1[b] < all.prompt_offsets_P1[b + 1], "a prompt of it is empty");
   file.need(std::adjacent_find(all.states_S.begin(), all.states_S.end(), std::greater_equal<>()) ==
@@ -191,13 +196,14 @@ void check(const Reader& file, const Arrays& all, std::int64_t real_ids, std::in
     file.need(first != last && std::adjacent_find(first, last, std::greater_equal<>()) == last,
               "a support of it is empty or does not ascend");
   }
-  file.need(std::ssize(all.source_SM) == states * pairs && all.destination_SM.size() == all.source_SM.size() &&
+  file.need(std::ssize(all.source_SM) == states * pairs &&
+                all.destination_SM.size() == all.source_SM.size() &&
                 all.target_SM.size() == all.source_SM.size() && finite(all.target_SM),
             "its routes do not fit");
   for (std::size_t i = 0; i < all.source_SM.size(); ++i)
     file.need((all.source_SM[i] < 0) == (all.destination_SM[i] < 0), "a route of it has one end");
-  for (const auto* values : {&all.student_logsumexp_S, &all.teacher_logsumexp_S, &all.student_entropy_S,
-                             &all.teacher_entropy_S})
+  for (const auto* values :
+       {&all.student_logsumexp_S, &all.teacher_logsumexp_S, &all.student_entropy_S, &all.teacher_entropy_S})
     file.need(std::ssize(*values) == states && finite(*values), "its log-partitions or entropies do not fit");
   for (std::size_t b = 0; b < all.prompt_number_B.size(); ++b)
     file.need(all.prompt_number_B[b] >= 0 && all.prompt_number_B[b] < kMostIds && all.sample_B[b] >= 0 &&
@@ -232,13 +238,14 @@ void fill(Bank& bank, const Arrays& all, std::int64_t hidden) {
     const auto first = static_cast<std::size_t>(all.support_offsets_S1[s]),
                last = static_cast<std::size_t>(all.support_offsets_S1[s + 1]);
     const std::span ids(all.support_ids_L);
-    const routing::reference::Values student(all.student_logits_L.begin() + static_cast<std::ptrdiff_t>(first),
-                                             all.student_logits_L.begin() + static_cast<std::ptrdiff_t>(last)),
+    const routing::reference::Values student(
+        all.student_logits_L.begin() + static_cast<std::ptrdiff_t>(first),
+        all.student_logits_L.begin() + static_cast<std::ptrdiff_t>(last)),
         teacher(all.teacher_logits_L.begin() + static_cast<std::ptrdiff_t>(first),
                 all.teacher_logits_L.begin() + static_cast<std::ptrdiff_t>(last));
     frozen.transport_S.push_back(routing::reference::transport(
-        {ids.begin() + static_cast<std::ptrdiff_t>(first), ids.begin() + static_cast<std::ptrdiff_t>(last)}, student,
-        teacher, bank.objective));
+        {ids.begin() + static_cast<std::ptrdiff_t>(first), ids.begin() + static_cast<std::ptrdiff_t>(last)},
+        student, teacher, bank.objective));
   }
   frozen.teacher_logits_L = all.teacher_logits_L;
   frozen.student_logsumexp_S = all.student_logsumexp_S;
@@ -286,7 +293,8 @@ Bank read_bank(const std::filesystem::path& path) {
     bank.teacher = {about.at("teacher").at("path"), about.at("teacher").at("sha256")};
     bank.seed = about.at("seed");
     bank.objective = routing::objective_from(about.at("objective"));
-    const std::int64_t real_ids = about.at("real_ids"), hidden = about.at("hidden_size"), pairs = about.at("pairs");
+    const std::int64_t real_ids = about.at("real_ids"), hidden = about.at("hidden_size"),
+                       pairs = about.at("pairs");
     file.need(real_ids > 0 && real_ids <= kMostIds && hidden > 0 && hidden <= kMostIds && pairs > 0 &&
                   pairs <= kMostPairs,
               "its sizes are out of range");

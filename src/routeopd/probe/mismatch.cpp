@@ -32,7 +32,8 @@ MismatchBank::MismatchBank(engine::Engine& base, engine::Engine& teacher, std::s
   plain.k = k;
   const Support support = routing::route_states(batch, plain, seed, 1, /*with_support=*/true).support;
 
-  states_S_ = choose_states(static_cast<std::size_t>(rollout_.states()), static_cast<std::size_t>(states), seed);
+  states_S_ =
+      choose_states(static_cast<std::size_t>(rollout_.states()), static_cast<std::size_t>(states), seed);
   const auto size_of = [&](std::size_t n) { return support.offsets_N1[n + 1] - support.offsets_N1[n]; };
   for (const std::size_t n : states_S_) width_ = std::max(width_, size_of(n));
   support_ids_NW_.assign(static_cast<std::size_t>(rollout_.states() * width_), -1);

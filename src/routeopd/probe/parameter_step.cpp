@@ -32,8 +32,9 @@ at::Tensor SavedMoments::read(const char* kind, const model::Parameter& paramete
   const formats::TensorView* const view = file_.find(kind + parameter.name);
   if (view == nullptr || view->type != formats::TensorType::kF32 ||
       at::IntArrayRef(view->shape) != parameter.tensor.sizes())
-    throw UserError("{}: expected {}{} in float32 and of the student's shape; is it a checkpoint of this student?",
-                    file_.path().string(), kind, parameter.name);
+    throw UserError(
+        "{}: expected {}{} in float32 and of the student's shape; is it a checkpoint of this student?",
+        file_.path().string(), kind, parameter.name);
   at::Tensor tensor = at::empty(view->shape, at::kFloat);
   std::copy(view->bytes.begin(), view->bytes.end(), static_cast<std::byte*>(tensor.data_ptr()));
   return tensor;

@@ -234,7 +234,8 @@ void measure_row(std::size_t s, StateRows& rows, std::span<const float> before, 
   const auto own = static_cast<std::size_t>(changes.pairs);
   for (std::size_t i = s * own; i < (s + 1) * own; ++i) {
     if (changes.source_SM[i] >= 0)
-      changes.achieved_SM[i] = log_odds_change(after, before, changes.source_SM[i], changes.destination_SM[i]);
+      changes.achieved_SM[i] =
+          log_odds_change(after, before, changes.source_SM[i], changes.destination_SM[i]);
   }
   const auto width = static_cast<std::size_t>(frozen.pairs);
   for (std::size_t i = s * width; i < (s + 1) * width; ++i) {
@@ -252,62 +253,70 @@ double rms_over_pairs(const std::vector<double>& squares_S, const Frozen& frozen
   return pairs == 0 ? 0 : std::sqrt(squares / static_cast<double>(pairs));
 }
 
+// Exact rescoring of two models at the bank's states; returns the RMS over the frozen pairs.
+double rescore_rows(const Bank& bank, const Frozen& frozen, const Endpoint& before, const Endpoint& after,
+                    const at::Tensor& teacher_head_UG, Changes& changes, const AfterRow& seen) {
+  changes.achieved_SM.assign(changes.target_SM.size(), 0.0);
+  for (auto* values : {&changes.fidelity_S, &changes.leakage_S, &changes.mass_after_S})
+    values->assign(bank.states(), 0.0);
+  std::vector<double> squares_S(bank.states());
+  walk_rows(before.hidden_SH, before.head_VH, bank.teacher_hidden_SG, teacher_head_UG, after.hidden_SH,
+            after.head_VH, bank.real_ids,
+            [&](std::size_t s, std::span<const float> before_R, std::span<const float> teacher_R,
+                std::span<const float> after_R) {
+              StateRows rows;
+              rows.set_before(teacher_R, before_R);
+              const std::vector<double> logits(after_R.begin(), after_R.end());
+              measure_row(s, rows, before_R, logits, frozen, bank.objective.delta_diag, changes, squares_S);
+              if (seen) seen(s, -1, logits);
+            });
+  return rms_over_pairs(squares_S, frozen);
+}
+
 }  // namespace
 
 void Prober::shift_logits(const ArmData& data, double scale, ProbeRow& row, const AfterRow& seen) const {
   std::vector<double> squares_S(bank_.states());
   const Support& support = data.routes.support;
   const bool full = data.arm.objective.k == routing::kFullSupport;
-  walk_rows(
-      before_SH_, student_.head_VH, bank_.teacher_hidden_SG, teacher_head_UG_, bank_.real_ids,
-      [&](std::size_t s, std::span<const float> before, std::span<const float> teacher) {
-        StateRows rows;
-        rows.set_before(teacher, before);
-        reference::Ids ids;
-        if (full) {
-          for (std::int32_t id = 0; id < bank_.real_ids; ++id) ids.push_back(id);
-        } else {
-          ids.assign(support.ids_L.begin() + support.offsets_N1[s],
-                     support.ids_L.begin() + support.offsets_N1[s + 1]);
-        }
-        reference::Values z_student, z_teacher;
-        for (const std::int32_t id : ids) {
-          z_student.push_back(static_cast<double>(before[static_cast<std::size_t>(id)]));
-          z_teacher.push_back(static_cast<double>(teacher[static_cast<std::size_t>(id)]));
-        }
-        const reference::Transport state = reference::transport(ids, z_student, z_teacher, data.arm.objective);
-        std::vector<double> after(before.begin(), before.end());
-        for (std::size_t i = 0; state.routed && i < ids.size(); ++i)
-          after[static_cast<std::size_t>(ids[i])] += scale * state.bounded[i];
-        measure_row(s, rows, before, after, *frozen_, bank_.objective.delta_diag, row.changes, squares_S);
-        if (seen) seen(s, -1, after);
-      });
-  row.rms = rms_over_pairs(squares_S, *frozen_);
-}
-
-void Prober::rescore(const Endpoint& end, ProbeRow& row, const AfterRow& seen) const {
-  std::vector<double> squares_S(bank_.states());
-  walk_rows(before_SH_, student_.head_VH, bank_.teacher_hidden_SG, teacher_head_UG_, end.hidden_SH,
-            end.head_VH, bank_.real_ids,
-            [&](std::size_t s, std::span<const float> before, std::span<const float> teacher,
-                std::span<const float> after_row) {
+  walk_rows(before_SH_, student_.head_VH, bank_.teacher_hidden_SG, teacher_head_UG_, bank_.real_ids,
+            [&](std::size_t s, std::span<const float> before, std::span<const float> teacher) {
               StateRows rows;
               rows.set_before(teacher, before);
-              const std::vector<double> after(after_row.begin(), after_row.end());
-              measure_row(s, rows, before, after, *frozen_, bank_.objective.delta_diag, row.changes, squares_S);
+              reference::Ids ids;
+              if (full) {
+                for (std::int32_t id = 0; id < bank_.real_ids; ++id) ids.push_back(id);
+              } else {
+                ids.assign(support.ids_L.begin() + support.offsets_N1[s],
+                           support.ids_L.begin() + support.offsets_N1[s + 1]);
+              }
+              reference::Values z_student, z_teacher;
+              for (const std::int32_t id : ids) {
+                z_student.push_back(static_cast<double>(before[static_cast<std::size_t>(id)]));
+                z_teacher.push_back(static_cast<double>(teacher[static_cast<std::size_t>(id)]));
+              }
+              const reference::Transport state =
+                  reference::transport(ids, z_student, z_teacher, data.arm.objective);
+              std::vector<double> after(before.begin(), before.end());
+              for (std::size_t i = 0; state.routed && i < ids.size(); ++i)
+                after[static_cast<std::size_t>(ids[i])] += scale * state.bounded[i];
+              measure_row(s, rows, before, after, *frozen_, bank_.objective.delta_diag, row.changes,
+                          squares_S);
               if (seen) seen(s, -1, after);
             });
   row.rms = rms_over_pairs(squares_S, *frozen_);
 }
 
-Changes Prober::change_to(const Endpoint& after) const {
-  ProbeRow row;
-  own_pairs({.arm = {.name = "", .objective = routing::objective_from({{"arm", "full_rkl"}})},
-             .scored = {},
-             .routes = {}},
-            row.changes);
-  rescore(after, row, {});
-  return std::move(row.changes);
+Changes change_between(const Bank& bank, const Endpoint& before, const Endpoint& after,
+                       const at::Tensor& teacher_head_UG) {
+  const Frozen& frozen = bank.frozen;
+  Changes changes;
+  changes.pairs = frozen.pairs;
+  changes.source_SM = frozen.source_SM;
+  changes.destination_SM = frozen.destination_SM;
+  changes.target_SM.assign(frozen.target_SM.begin(), frozen.target_SM.end());
+  rescore_rows(bank, frozen, before, after, teacher_head_UG, changes, {});
+  return changes;
 }
 
 ProbeRow Prober::run_update(const ProbeArm& arm, StepRule rule, std::optional<double> rms,
@@ -327,17 +336,22 @@ ProbeRow Prober::run_update(const ProbeArm& arm, StepRule rule, std::optional<do
   ProbeRow row;
   {
     // The activations of few tokens at a time, and none kept over a block: a probe fits beside the models.
-    train::LossGradients pass(*working_, teacher_head_UG_, bank_.real_ids,
-                              {.objective = arm.objective, .micro_tokens = kForwardTokens, .recompute = true});
-    pass.accumulate({.rollout = &rollout, .scores = &scores, .routes = &routes}, 0, rollout.responses_B.size());
+    train::LossGradients pass(
+        *working_, teacher_head_UG_, bank_.real_ids,
+        {.objective = arm.objective, .micro_tokens = kForwardTokens, .recompute = true});
+    pass.accumulate({.rollout = &rollout, .scores = &scores, .routes = &routes}, 0,
+                    rollout.responses_B.size());
     std::vector<at::Tensor> step = pass.gradients();
-    make_step(step, model::parameters(student_), rule, optimizer_, rule == StepRule::kSavedAdamW ? saved_ : nullptr);
+    make_step(step, model::parameters(student_), rule, optimizer_,
+              rule == StepRule::kSavedAdamW ? saved_ : nullptr);
     if (rms) row.scale = length_for(step, *rms, arm.name);
     move_weights(step, row.scale);
     pass.clear();
   }
   own_pairs(data, row.changes);
-  rescore({hidden_at(*working_, bank_.rollout, bank_.states_S), working_->head_VH}, row, after);
+  row.rms = rescore_rows(bank_, *frozen_, before(),
+                         {hidden_at(*working_, bank_.rollout, bank_.states_S), working_->head_VH},
+                         teacher_head_UG_, row.changes, after);
   model::copy_weights(student_, *working_);
   return row;
 }
@@ -356,7 +370,9 @@ double Prober::rms_of(const at::Tensor& hidden_SH, const at::Tensor& head_VH) co
       model::pair_log_odds(hidden_SH, head_VH.detach(), source_SM_, destination_SM_) - odds_before_SM_;
   const at::Tensor present_SM = source_SM_.ge(0);
   const double pairs = present_SM.sum().item<double>();
-  return pairs == 0 ? 0 : std::sqrt(moved_SM.to(at::kDouble).square().mul(present_SM).sum().item<double>() / pairs);
+  return pairs == 0
+             ? 0
+             : std::sqrt(moved_SM.to(at::kDouble).square().mul(present_SM).sum().item<double>() / pairs);
 }
 
 // The RMS grows with the length, almost in proportion while steps are small: a secant through the last trials, kept inside
@@ -381,8 +397,9 @@ double Prober::length_for(const std::vector<at::Tensor>& step, double rms, const
       length = low + (high - low) * std::clamp(share, 0.02, 0.98);
     }
   }
-  throw UserError("{}: no length of its update moves the bank's pairs by an RMS of {:.4g}; has it a gradient?", name,
-                  rms);
+  throw UserError(
+      "{}: no length of its update moves the bank's pairs by an RMS of {:.4g}; has it a gradient?", name,
+      rms);
 }
 
 }  // namespace routeopd::probe

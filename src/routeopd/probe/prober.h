@@ -67,6 +67,10 @@ struct Endpoint {
 // Shown every row of logits after a change, from several threads: `pair` counts the pairs of pair_isolated, -1 elsewhere.
 using AfterRow = std::function<void(std::size_t state, std::int32_t pair, std::span<const double> logits_R)>;
 
+// From one state of the bank's student's weights to another, by the bank's frozen values and pairs.
+Changes change_between(const Bank& bank, const Endpoint& before, const Endpoint& after,
+                       const at::Tensor& teacher_head_UG);
+
 class Prober {
  public:
   // `optimizer` gives learning rate, clip and AdamW's settings. `saved` may be null, and must outlive the prober. With
@@ -84,16 +88,12 @@ class Prober {
   double matched_rms();
   ProbeRow run(const ProbeArm& arm, Intervention intervention, const AfterRow& after = {});
 
-  // Another state of the student's weights against the present one, by the bank's frozen values and pairs.
-  Changes change_to(const Endpoint& after) const;
-
  private:
   struct ArmData;
   ArmData data_of(const ProbeArm& arm) const;
   void own_pairs(const ArmData& data, Changes& changes) const;
   ProbeRow run_direct(const ProbeArm& arm, Intervention intervention, const AfterRow& after);
   ProbeRow run_update(const ProbeArm& arm, StepRule rule, std::optional<double> rms, const AfterRow& after);
-  void rescore(const Endpoint& after, ProbeRow& row, const AfterRow& seen) const;
   void shift_logits(const ArmData& data, double scale, ProbeRow& row, const AfterRow& seen) const;
   void isolate_pairs(ProbeRow& row, const AfterRow& seen) const;
   void move_weights(const std::vector<at::Tensor>& step, double scale);

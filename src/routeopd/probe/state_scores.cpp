@@ -27,8 +27,7 @@ std::vector<T> values_of(const at::Tensor& tensor) {
 }
 
 at::Tensor columns_of(const std::vector<std::int32_t>& ids, std::size_t rows) {
-  return at::tensor(at::ArrayRef<std::int32_t>(ids), at::kInt)
-      .reshape({static_cast<std::int64_t>(rows), -1});
+  return at::tensor(at::ArrayRef<std::int32_t>(ids), at::kInt).reshape({static_cast<std::int64_t>(rows), -1});
 }
 
 template <class T>
@@ -44,14 +43,14 @@ at::Tensor hidden_at(const model::Model& model, const Rollout& rollout,
   std::vector<at::Tensor> parts;
   auto wanted = states_S.begin();
   for (std::size_t begin = 0; begin < rollout.responses_B.size();) {
-    const std::size_t end =
-        model::portion_end(rollout, begin, rollout.responses_B.size(), kForwardTokens);
+    const std::size_t end = model::portion_end(rollout, begin, rollout.responses_B.size(), kForwardTokens);
     const model::ResponseBatch batch = model::pack_responses(rollout, begin, end);
     const at::Tensor hidden_TH = model::packed_hidden(model, batch.packed);
     std::vector<std::int64_t> rows;
     for (; wanted != states_S.end() && static_cast<std::int64_t>(*wanted) < batch.end_state; ++wanted)
       rows.push_back(static_cast<std::int64_t>(*wanted) - batch.first_state);
-    const at::Tensor places = batch.state_places.index_select(0, at::tensor(at::ArrayRef<std::int64_t>(rows)));
+    const at::Tensor places =
+        batch.state_places.index_select(0, at::tensor(at::ArrayRef<std::int64_t>(rows)));
     parts.push_back(hidden_TH.index_select(0, places).to(at::kFloat));
     begin = end;
   }
@@ -140,7 +139,8 @@ Frozen freeze(const Bank& bank, const at::Tensor& hidden_SH, const ScoringHeads&
                 z_teacher.push_back(static_cast<double>(teacher[id]));
                 frozen.teacher_logits_L[i] = teacher[id];
               }
-              frozen.transport_S[s] = routing::reference::transport(ids, z_student, z_teacher, bank.objective);
+              frozen.transport_S[s] =
+                  routing::reference::transport(ids, z_student, z_teacher, bank.objective);
               const RowSums of_student = row_sums(student), of_teacher = row_sums(teacher);
               frozen.student_logsumexp_S[s] = of_student.logsumexp;
               frozen.teacher_logsumexp_S[s] = of_teacher.logsumexp;

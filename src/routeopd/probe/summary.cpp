@@ -37,10 +37,9 @@ Json stratum(const States& states, const ProbeRow& row, const Bank& bank, const 
   return {{"states", states.size()},
           {"fidelity", mean_over(states, [&](std::size_t s) { return changes.fidelity_S[s]; })},
           {"leakage", mean_over(states, [&](std::size_t s) { return changes.leakage_S[s]; })},
-          {"deficit_reduction", mean_over(states,
-                                          [&](std::size_t s) {
-                                            return frozen.transport_S[s].mass - changes.mass_after_S[s];
-                                          })},
+          {"deficit_reduction",
+           mean_over(states,
+                     [&](std::size_t s) { return frozen.transport_S[s].mass - changes.mass_after_S[s]; })},
           {"completion", realized.pairs == 0 ? Json() : Json(realized.completion)}};
 }
 
@@ -65,11 +64,13 @@ Json concentration_strata(const ProbeRow& row, const Bank& bank, const Frozen& f
 
 // Routed states in four parts of equal size by a value, ascending; ties by their order in the bank.
 template <class Value>
-Json quartiles(const ProbeRow& row, const Bank& bank, const Frozen& frozen, const char* name, const Value& value) {
+Json quartiles(const ProbeRow& row, const Bank& bank, const Frozen& frozen, const char* name,
+               const Value& value) {
   States order;
   for (std::size_t s = 0; s < bank.states(); ++s)
     if (frozen.transport_S[s].routed) order.push_back(s);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return value(a) < value(b); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return value(a) < value(b); });
   Json strata = Json::array();
   for (std::size_t quartile = 0; quartile < 4; ++quartile) {
     const States states(order.begin() + static_cast<std::ptrdiff_t>(order.size() * quartile / 4),
@@ -94,9 +95,12 @@ Json spread_of(const std::vector<double>& values_S, const Bank& bank) {
     if (!std::isnan(value)) sorted.push_back(value);
   std::sort(sorted.begin(), sorted.end());
   const grade::Interval mean = grade::clustered_mean(values_S, bank.sequence_S, {});
-  const auto at = [&](double share) { return sorted.empty() ? Json() : Json(grade::quantile(sorted, share)); };
-  return {{"mean", or_null(mean.mean)}, {"low", or_null(mean.low)}, {"high", or_null(mean.high)},
-          {"p10", at(0.1)},             {"median", at(0.5)},        {"states", sorted.size()}};
+  const auto at = [&](double share) {
+    return sorted.empty() ? Json() : Json(grade::quantile(sorted, share));
+  };
+  return {{"mean", or_null(mean.mean)}, {"low", or_null(mean.low)},
+          {"high", or_null(mean.high)}, {"p10", at(0.1)},
+          {"median", at(0.5)},          {"states", sorted.size()}};
 }
 
 Json summary_of(const ProbeRow& row, const Bank& bank, const Frozen& frozen) {
@@ -118,8 +122,8 @@ Json summary_of(const ProbeRow& row, const Bank& bank, const Frozen& frozen) {
           {"deficit_reduction", stratum(all, row, bank, frozen)["deficit_reduction"]},
           {"strata",
            {{"concentration", concentration_strata(row, bank, frozen)},
-            {"mismatch", quartiles(row, bank, frozen, "mass",
-                                   [&](std::size_t s) { return frozen.transport_S[s].mass; })},
+            {"mismatch",
+             quartiles(row, bank, frozen, "mass", [&](std::size_t s) { return frozen.transport_S[s].mass; })},
             {"entropy", quartiles(row, bank, frozen, "entropy",
                                   [&](std::size_t s) { return frozen.teacher_entropy_S[s]; })}}}};
 }
@@ -147,7 +151,8 @@ Json bank_statistics(const Bank& bank, const Frozen& frozen) {
   return {{"states", all.size()},
           {"sequences", bank.rollout.responses_B.size()},
           {"mass", mean_over(all, [&](std::size_t s) { return frozen.transport_S[s].mass; })},
-          {"concentration", mean_over(routed, [&](std::size_t s) { return frozen.transport_S[s].concentration; })},
+          {"concentration",
+           mean_over(routed, [&](std::size_t s) { return frozen.transport_S[s].concentration; })},
           {"budget", mean_over(routed, [&](std::size_t s) { return frozen.transport_S[s].budget; })},
           {"routed_share", static_cast<double>(routed.size()) / static_cast<double>(all.size())},
           {"student_mass", mean_over(all, [&](std::size_t s) { return student_mass[s]; })},

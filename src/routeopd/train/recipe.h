@@ -80,9 +80,11 @@ struct EvalSection {
   std::int64_t max_new_tokens = 16384;
 };
 
-// The mismatch mass on states of the starting student, on the way, by the `train` command.
+// Fixed states of the starting student, looked at on the way by the `train` command: fidelity, leakage and mismatch mass
+// on a bank, or without one the mismatch mass alone on states that the run chooses.
 struct ProbeSection {
   std::int64_t every = 0;  // 0: none
+  std::string bank;        // a file of `probe make`; empty: none
   std::int64_t states = 256;
 };
 

@@ -118,11 +118,14 @@ Fields<EvalSection> eval_fields() {
 
 Fields<ProbeSection> probe_fields() {
   using S = ProbeSection;
-  return {number_field("every", &S::every,
-                       "steps between measurements of the mismatch mass on fixed states of the starting "
-                       "student; 0: none",
-                       whole_from(0)),
-          number_field("states", &S::states, "how many fixed states", whole_from(1, 1 << 20))};
+  return {
+      number_field("every", &S::every, "steps between looks at fixed states of the starting student; 0: none",
+                   whole_from(0)),
+      text_field("bank", &S::bank,
+                 "a file of `routeopd probe make`: fidelity, leakage and mismatch mass on its states; empty: "
+                 "the mass alone, on states chosen here"),
+      number_field("states", &S::states, "how many fixed states where there is no bank",
+                   whole_from(1, 1 << 20))};
 }
 
 template <class Part>

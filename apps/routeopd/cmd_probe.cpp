@@ -1,0 +1,226 @@
+// routeopd probe: a frozen bank of states, and the paper's interventions on it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <iostream>
+#include <memory>
+
+#include "command.h"
+#include "progress.h"
+#include "routeopd/base/atomic_file.h"
+#include "routeopd/engine/local_engine.h"
+#include "routeopd/formats/weight_files.h"
+#include "routeopd/probe/bank.h"
+#include "routeopd/probe/run_probe.h"
+#include "routeopd/probe/summary.h"
+#include "routeopd/report/text_table.h"
+#include "routeopd/text/compatibility.h"
+#include "routeopd/text/prompts.h"
+
+namespace routeopd::app {
+namespace {
+
+struct MakeArguments {
+  std::string student, teacher, prompts, out;
+  std::string prompt_template = "chat";
+  std::int64_t most_prompts = 128;
+  probe::BankOptions options;
+  Json objective;
+  OutputFlags output;
+};
+
+struct RunArguments {
+  std::string bank, student, teacher, out, moments, dump;
+  std::vector<std::string> arms = {"routeopd"};
+  std::vector<std::string> interventions;
+  double lr = 1e-6;
+  report::TableFormat format = report::TableFormat::kText;
+  OutputFlags output;
+};
+
+std::string percent(const Json& value) {
+  return value.is_number() ? fmt::format("{:.1f}", 100 * value.get<double>()) : "–";
+}
+
+std::string plain(const Json& value, int digits) {
+  return value.is_number() ? fmt::format("{:.{}f}", value.get<double>(), digits) : "–";
+}
+
+std::string with_interval(const Json& spread) {
+  return spread["mean"].is_number() ? fmt::format("{} [{}, {}]", percent(spread["mean"]),
+                                                  percent(spread["low"]), percent(spread["high"]))
+                                    : "–";
+}
+
+std::string table_of(const Json& result, report::TableFormat format) {
+  std::vector<std::vector<std::string>> rows;
+  for (const Json& row : result["rows"])
+    rows.push_back({row["name"].get<std::string>(), row["intervention"].get<std::string>(),
+                    with_interval(row["fidelity"]), percent(row["fidelity"]["p10"]),
+                    percent(row["fidelity"]["median"]), with_interval(row["leakage"]),
+                    percent(row["leakage"]["median"]), plain(row["target_mae"], 4),
+                    percent(row["completion"]), percent(row["overshoot"]), plain(row["rms"], 4)});
+  return report::table_of({"arm", "intervention", "fidelity % [95 %]", "P10", "median", "leakage % [95 %]",
+                           "median", "target MAE", "completion %", "overshoot %", "RMS"},
+                          rows, format);
+}
+
+void run_make(MakeArguments& arguments) {
+  if (std::filesystem::exists(arguments.out))
+    throw UserError("--out: {} is there already; choose another name", arguments.out);
+  arguments.options.objective = routing::objective_from(arguments.objective);
+  const std::string difference =
+      text::check_compatibility(arguments.student, arguments.teacher).first_difference();
+  if (!difference.empty())
+    throw UserError("--teacher: the pair is not compatible ({}); `routeopd check` shows every check",
+                    difference);
+  const text::Tokenizer tokenizer(arguments.student);
+  std::vector<Prompt> prompts = text::read_prompts(
+      arguments.prompts, text::PromptTemplate(arguments.prompt_template, arguments.student), &tokenizer);
+  if (prompts.empty()) throw UserError("--prompts: {} has no prompts", arguments.prompts);
+  prompts.resize(std::min(prompts.size(), static_cast<std::size_t>(arguments.most_prompts)));
+  Progress progress("probe make", -1, arguments.output.quiet);
+  const model::Model student = model::load_model(arguments.student),
+                     teacher = model::load_model(arguments.teacher);
+  const std::int64_t wanted = arguments.options.max_new_tokens;
+  arguments.options.max_new_tokens = std::min(engine::longest_response(student, prompts, wanted, wanted),
+                                              engine::longest_response(teacher, prompts, wanted, wanted));
+  progress.update(0, fmt::format("{} prompts are answered and read", prompts.size()));
+  probe::Bank bank = probe::make_bank(student, teacher, tokenizer.real_ids(), prompts, arguments.options);
+  bank.student = {arguments.student, formats::weights_sha256(arguments.student)};
+  bank.teacher = {arguments.teacher, formats::weights_sha256(arguments.teacher)};
+  probe::write_bank(bank, arguments.out);
+  Json result = probe::bank_statistics(bank, bank.frozen);
+  result["bank"] = arguments.out;
+  result["sha256"] = bank.sha256;
+  if (arguments.output.json) {
+    std::cout << result.dump() << '\n';
+  } else if (!arguments.output.quiet) {
+    std::cout << fmt::format(
+        "{} states of {} responses in {} ({:.12}): {} % routed, mass {}, concentration {}, the support holds "
+        "{} % of "
+        "the student and {} % of the teacher\n",
+        bank.states(), bank.rollout.responses_B.size(), arguments.out, bank.sha256,
+        percent(result["routed_share"]), plain(result["mass"], 3), plain(result["concentration"], 2),
+        percent(result["student_mass"]), percent(result["teacher_mass"]));
+  }
+}
+
+void run_run(const RunArguments& arguments) {
+  probe::ProbeRequest request{.bank = arguments.bank,
+                              .student = arguments.student,
+                              .teacher = arguments.teacher,
+                              .moments = arguments.moments,
+                              .arms = {},
+                              .interventions = {},
+                              .optimizer = {},
+                              .out = arguments.out,
+                              .dump = arguments.dump};
+  request.optimizer.lr = arguments.lr;
+  const routing::ObjectiveOptions frozen = probe::read_bank(arguments.bank).objective;
+  for (const std::string& words : arguments.arms) request.arms.push_back(probe::arm_of(words, frozen));
+  for (const std::string& name : arguments.interventions)
+    request.interventions.push_back(probe::intervention_of(name));
+  if (arguments.interventions.empty())
+    request.interventions.assign(probe::kInterventions.begin(), probe::kInterventions.end());
+  Json result;
+  {
+    Progress progress("probe", -1, arguments.output.quiet);
+    result = probe::run_probe(request, [&](std::int64_t done, std::int64_t total, const std::string& what) {
+      progress.update(done, fmt::format("{} of {}: {}", done + 1, total, what));
+    });
+  }
+  if (arguments.output.json) {
+    std::cout << result.dump() << '\n';
+    return;
+  }
+  std::cout << table_of(result, arguments.format);
+  const bool own = result["student"]["frozen"].get<bool>();
+  const auto states = result["bank"]["states"].get<std::int64_t>();
+  std::cout << report::note(fmt::format("{} states; updates are scaled to the RMS log-odds change of "
+                                        "RouteOPD's fresh-AdamW update, {}; {}; "
+                                        "intervals: bootstrap over {} responses; {}/probe.json",
+                                        states, plain(result["rms"], 4),
+                                        own ? "the student is the bank's own"
+                                            : "supports and routes were made anew for this student",
+                                        result["bank"]["sequences"].get<std::int64_t>(), arguments.out),
+                            arguments.format);
+}
+
+void add_make(CLI::App& app) {
+  const auto arguments = std::make_shared<MakeArguments>();
+  app.add_option("--student", arguments->student, "Hugging Face directory")->required();
+  app.add_option("--teacher", arguments->teacher, "Hugging Face directory")->required();
+  app.add_option("--prompts", arguments->prompts, "Prompts, JSONL: each is answered once, at temperature 1")
+      ->required();
+  app.add_option("--out", arguments->out, "The bank, a safetensors file; must not exist")->required();
+  app.add_option("--states", arguments->options.states, "States to freeze")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--most-prompts", arguments->most_prompts, "The first of the file, at most")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--max-new", arguments->options.max_new_tokens, "Longest response, tokens")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--template", arguments->prompt_template,
+                 "How a problem is asked: chat, raw, or a text with {problem}")
+      ->capture_default_str();
+  app.add_option("--seed", arguments->options.seed, "Of responses, the choice of states and pairs")
+      ->capture_default_str();
+  add_fields(app, routing::objective_fields(), arguments->objective);
+  add_output_flags(app, arguments->output);
+  app.footer(
+      "Example:\n  routeopd probe make --student lab/base --teacher lab/teacher --prompts lab/heldout.jsonl "
+      "\\\n"
+      "    --template $'Problem: {problem}\\nSolution:' --max-new 80 --k 16 --out bank.safetensors");
+  app.callback([arguments] { run_make(*arguments); });
+}
+
+void add_run(CLI::App& app) {
+  const auto arguments = std::make_shared<RunArguments>();
+  app.add_option("--bank", arguments->bank, "A file of `probe make`")->required();
+  app.add_option("--student", arguments->student,
+                 "The student to probe: the bank's own, or a checkpoint of it")
+      ->required();
+  app.add_option("--teacher", arguments->teacher, "The bank's teacher")->required();
+  app.add_option("--out", arguments->out, "A directory for probe.json and its lines; must not exist")
+      ->required();
+  app.add_option(
+         "--arm", arguments->arms,
+         "An arm, with settings where it needs some: routeopd, routeopd:k=64, exact=routeopd:pairs=exact")
+      ->capture_default_str();
+  app.add_option(
+      "--intervention", arguments->interventions,
+      "pair_isolated, potential_wide, potential_matched, fresh_adamw, saved_adamw, sgd; all where none is "
+      "named, each for the arms it applies to");
+  app.add_option("--moments", arguments->moments,
+                 "A checkpoint whose AdamW moments saved_adamw goes on with");
+  app.add_option("--lr", arguments->lr, "Learning rate of the update that the others are matched to")
+      ->check(between(1e-12, 1))
+      ->capture_default_str();
+  app.add_option("--dump", arguments->dump, "Also every distribution, as a safetensors file of logits");
+  add_table_flags(app, arguments->format);
+  add_output_flags(app, arguments->output);
+  app.footer(
+      "Example:\n  routeopd probe run --bank bank.safetensors --student lab/base --teacher lab/teacher --lr "
+      "5e-5 \\\n"
+      "    --arm routeopd --arm sampled_rkl --arm rank_matched --out probe");
+  app.callback([arguments] { run_run(*arguments); });
+}
+
+}  // namespace
+
+void add_probe(CLI::App& app) {
+  app.require_subcommand(1);
+  add_make(
+      *app.add_subcommand("make", "A bank: states frozen with both models' scores, supports and routes"));
+  add_run(*app.add_subcommand("run", "Interventions on a bank: fidelity, leakage, realization, strata"));
+  app.footer(
+      "Example:\n  routeopd probe make --student lab/base --teacher lab/teacher --prompts lab/heldout.jsonl "
+      "--out "
+      "bank.safetensors\n  routeopd probe run --bank bank.safetensors --student lab/base --teacher "
+      "lab/teacher "
+      "--out probe");
+}
+
+}  // namespace routeopd::app

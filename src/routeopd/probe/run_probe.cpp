@@ -1,0 +1,219 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/probe/run_probe.h"
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "routeopd/base/atomic_directory.h"
+#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/error.h"
+#include "routeopd/base/interrupt.h"
+#include "routeopd/formats/json_file.h"
+#include "routeopd/formats/weight_files.h"
+#include "routeopd/probe/distribution_dump.h"
+#include "routeopd/probe/example.h"
+#include "routeopd/probe/summary.h"
+#include "routeopd/text/tokenizer.h"
+
+namespace routeopd::probe {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string line_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// A directory without a tokenizer has ids alone.
+TextOf texts_of(const fs::path& directory) {
+  if (!fs::exists(directory / "tokenizer.json")) return [](std::int32_t) { return std::string(); };
+  const auto tokenizer = std::make_shared<const text::Tokenizer>(directory);
+  return [tokenizer](std::int32_t id) { return std::string(tokenizer->bytes_of(id)); };
+}
+
+// The checkpoint's step, where the directory is one.
+Json step_of(const fs::path& student) {
+  const fs::path state = student / "state" / "state.json";
+  if (!fs::exists(state)) return {};
+  return formats::read_json_object(state, 1 << 20).value("step", Json());
+}
+
+void write_states(const fs::path& path, const Bank& bank, const Frozen& frozen,
+                  const std::vector<ProbeRow>& rows, const TextOf& text) {
+  AtomicFile file(path);
+  for (std::size_t s = 0; s < bank.states(); ++s) {
+    const auto& state = frozen.transport_S[s];
+    const StateAddress& address = bank.rollout.address_N[bank.states_S[s]];
+    const std::int32_t token = bank.rollout.id_N[bank.states_S[s]];
+    Json values = Json::array();
+    for (const ProbeRow& row : rows) {
+      const double fidelity = row.changes.fidelity_S[s];
+      values.push_back({{"name", row.name},
+                        {"intervention", std::string(name_of(row.intervention))},
+                        {"fidelity", std::isnan(fidelity) ? Json() : Json(fidelity)},
+                        {"leakage", row.changes.leakage_S[s]},
+                        {"deficit_reduction", state.mass - row.changes.mass_after_S[s]}});
+    }
+    file.write(line_of({{"state", s},
+                        {"sequence", bank.sequence_S[s]},
+                        {"prompt", address.prompt},
+                        {"position", address.position},
+                        {"token", token},
+                        {"token_text", text(token)},
+                        {"mass", state.mass},
+                        {"concentration", state.concentration},
+                        {"budget", state.budget},
+                        {"teacher_entropy", frozen.teacher_entropy_S[s]},
+                        {"values", values}}));
+  }
+  file.commit();
+}
+
+void write_routes(const fs::path& path, const Bank& bank, const Frozen& frozen,
+                  const std::vector<ProbeRow>& rows, const TextOf& text) {
+  AtomicFile file(path);
+  for (const ProbeRow& row : rows) {
+    const Changes& changes = row.changes;
+    const auto width = static_cast<std::size_t>(changes.pairs);
+    for (std::size_t i = 0; i < changes.source_SM.size(); ++i) {
+      if (changes.source_SM[i] < 0) continue;
+      const std::size_t s = i / width;
+      const auto& state = frozen.transport_S[s];
+      const auto share = [&](const routing::reference::Values& of, std::int32_t id) {
+        const auto at = std::lower_bound(state.ids.begin(), state.ids.end(), id);
+        const bool found = at != state.ids.end() && *at == id;
+        return found ? Json(of[static_cast<std::size_t>(at - state.ids.begin())]) : Json();
+      };
+      const std::int32_t source = changes.source_SM[i], destination = changes.destination_SM[i];
+      const StateAddress& address = bank.rollout.address_N[bank.states_S[s]];
+      file.write(line_of({{"state", s},
+                          {"prompt", address.prompt},
+                          {"position", address.position},
+                          {"name", row.name},
+                          {"intervention", std::string(name_of(row.intervention))},
+                          {"source", source},
+                          {"destination", destination},
+                          {"source_text", text(source)},
+                          {"destination_text", text(destination)},
+                          {"p_student_source", share(state.p_student, source)},
+                          {"p_teacher_source", share(state.p_teacher, source)},
+                          {"p_student_destination", share(state.p_student, destination)},
+                          {"p_teacher_destination", share(state.p_teacher, destination)},
+                          {"target", changes.target_SM[i]},
+                          {"achieved", changes.achieved_SM[i]}}));
+    }
+  }
+  file.commit();
+}
+
+void check_pair(const Bank& bank, const ProbeRequest& request, const model::Model& student,
+                const at::Tensor& teacher_head, const std::string& teacher_hash) {
+  if (!bank.teacher.sha256.empty() && bank.teacher.sha256 != teacher_hash)
+    throw UserError("{}: was made with another teacher than {}; name that one, or make a bank with this one",
+                    request.bank.string(), request.teacher.string());
+  if (teacher_head.size(1) != bank.teacher_hidden_SG.size(1) || teacher_head.size(0) < bank.real_ids ||
+      student.head_VH.size(0) < bank.real_ids)
+    throw UserError("{}: its {} ids or hidden states do not fit these models", request.bank.string(),
+                    bank.real_ids);
+}
+
+}  // namespace
+
+ProbeArm arm_of(const std::string& words, const routing::ObjectiveOptions& bank) {
+  std::string name, rest = words;
+  const std::size_t colon = words.find(':'), equals = words.find('=');
+  if (equals != std::string::npos && equals < colon) {
+    name = words.substr(0, equals);
+    rest = words.substr(equals + 1);
+  }
+  const std::size_t at = rest.find(':');
+  Json settings = {{"k", bank.k}, {"m", bank.m}, {"arm", rest.substr(0, at)}};
+  std::string made = rest.substr(0, at);
+  for (std::size_t begin = at; begin != std::string::npos;) {
+    const std::size_t end = rest.find(',', begin + 1);
+    const std::string said = rest.substr(begin + 1, end == std::string::npos ? end : end - begin - 1);
+    const std::size_t split = said.find('=');
+    if (split == std::string::npos || split == 0)
+      throw UserError("--arm: expected ARM or ARM:NAME=VALUE,…, got {}", words);
+    settings[said.substr(0, split)] = value_of_word(said.substr(split + 1));
+    made += fmt::format("-{}{}", said.substr(0, split), said.substr(split + 1));
+    begin = end;
+  }
+  return {.name = name.empty() ? made : name, .objective = routing::objective_from(settings)};
+}
+
+Json run_probe(const ProbeRequest& request, const ProbeWatch& watch) {
+  const Bank bank = read_bank(request.bank);
+  const std::string student_hash = formats::weights_sha256(request.student),
+                    teacher_hash = formats::weights_sha256(request.teacher);
+  const bool own = !student_hash.empty() && student_hash == bank.student.sha256;
+  const model::Model student = model::load_model(request.student);
+  const at::Tensor teacher_head = model::load_model(request.teacher).head_VH;
+  check_pair(bank, request, student, teacher_head, teacher_hash);
+  std::optional<SavedMoments> moments;
+  if (!request.moments.empty()) moments.emplace(request.moments);
+  AtomicDirectory out(request.out);
+
+  Prober prober(bank, student, teacher_head, request.optimizer, own, moments ? &*moments : nullptr);
+  std::vector<std::pair<ProbeArm, Intervention>> plan;
+  for (const ProbeArm& arm : request.arms)
+    for (const Intervention intervention : request.interventions)
+      if (prober.applies(arm, intervention)) plan.emplace_back(arm, intervention);
+  if (plan.empty())
+    throw UserError(
+        "none of the arms has any of these interventions; saved_adamw needs a checkpoint's moments");
+  std::optional<DistributionDump> dump;
+  if (!request.dump.empty()) dump.emplace(request.dump, bank, prober, teacher_head);
+
+  std::vector<ProbeRow> rows;
+  Json summaries = Json::array();
+  for (const auto& [arm, intervention] : plan) {
+    if (watch)
+      watch(std::ssize(rows), std::ssize(plan), fmt::format("{} {}", arm.name, name_of(intervention)));
+    check_interrupt();
+    const std::int32_t pairs = intervention == Intervention::kPairIsolated ? arm.objective.m : 1;
+    rows.push_back(prober.run(
+        arm, intervention,
+        dump ? dump->rows(fmt::format("{}.{}", arm.name, name_of(intervention)), pairs) : AfterRow()));
+    summaries.push_back(summary_of(rows.back(), bank, prober.frozen()));
+  }
+  Json arms = Json::array();
+  for (const ProbeArm& arm : request.arms)
+    arms.push_back(json_of(arm, arm_statistics(bank, prober.frozen(), arm.objective)));
+  const TextOf text = texts_of(request.student);
+  const Json result = {{"kind", "probe"},
+                       {"version", 1},
+                       {"bank",
+                        {{"path", request.bank.string()},
+                         {"sha256", bank.sha256},
+                         {"states", bank.states()},
+                         {"sequences", bank.rollout.responses_B.size()},
+                         {"seed", bank.seed},
+                         {"k", bank.objective.k},
+                         {"m", bank.objective.m}}},
+                       {"student",
+                        {{"path", request.student.string()},
+                         {"sha256", student_hash},
+                         {"frozen", own},
+                         {"step", step_of(request.student)}}},
+                       {"teacher", {{"path", request.teacher.string()}, {"sha256", teacher_hash}}},
+                       {"optimizer", request.moments.empty() ? Json() : Json(request.moments.string())},
+                       {"lr", request.optimizer.lr},
+                       {"rms", prober.matched_rms()},
+                       {"statistics", bank_statistics(bank, prober.frozen())},
+                       {"arms", arms},
+                       {"rows", summaries}};
+  write_states(out.path() / "states.jsonl", bank, prober.frozen(), rows, text);
+  write_routes(out.path() / "routes.jsonl", bank, prober.frozen(), rows, text);
+  const Json example = example_state(bank, prober, teacher_head, text);
+  write_file(out.path() / "example.json", line_of(example));
+  write_file(out.path() / "probe.json", result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  if (dump) dump->commit();
+  out.commit();
+  return result;
+}
+
+}  // namespace routeopd::probe

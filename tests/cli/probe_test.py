@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""routeopd probe, as a user runs it, on the laboratory's pair; and [probe] of a run.
+
+    probe_test.py PROGRAM ROOT
+
+Fidelity and leakage are computed again here, in double precision and from the paper's equations alone, from the
+distributions that --dump writes.
+"""
+import json
+import math
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
+LAB = ROOT / "lab"
+TEMPLATE = "Problem: {problem}\nSolution:"
+DELTA_DIAG, DELTA_TARGET = 1e-12, 0.01
+
+
+def run(*arguments, code=0):
+    done = subprocess.run([PROGRAM, *map(str, arguments)], text=True, capture_output=True, cwd=ROOT)
+    assert done.returncode == code, f"exit {done.returncode}: {done.stderr}"
+    return done
+
+
+def safetensors(path):
+    """name -> (shape, flat list)."""
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    codes = {"F32": "f", "F64": "d", "I32": "i", "I64": "q"}
+    tensors = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        first, last = entry["data_offsets"]
+        code = codes[entry["dtype"]]
+        count = (last - first) // struct.calcsize(code)
+        tensors[name] = (entry["shape"], struct.unpack(f"<{count}{code}", data[8 + length + first : 8 + length + last]))
+    return tensors
+
+
+def softmax(logits):
+    top = max(logits)
+    weights = [math.exp(z - top) for z in logits]
+    total = math.fsum(weights)
+    return [w / total for w in weights]
+
+
+def fidelity(before, after, excess, deficit):
+    removed = math.fsum(max(b - a, 0) for b, a, e in zip(before, after, excess) if e)
+    gained = math.fsum(max(a - b, 0) for b, a, d in zip(before, after, deficit) if d)
+    return min(removed, gained) / removed if removed > 0 else None
+
+
+def leakage(before, after, teacher):
+    gains = [max(a - b, 0) for b, a in zip(before, after)]
+    outside = math.fsum(g for g, b, t in zip(gains, before, teacher) if not t > b)
+    return outside / (math.fsum(gains) + DELTA_DIAG)
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.path = pathlib.Path(cls.directory.name)
+        cls.bank = cls.path / "bank.safetensors"
+        cls.made = json.loads(run("probe", "make", *cls.make_options(), "--out", cls.bank, "--json").stdout)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.directory.cleanup()
+
+    @staticmethod
+    def make_options(states=64):
+        return ["--student", LAB / "base", "--teacher", LAB / "teacher", "--prompts", LAB / "heldout.jsonl", "--template",
+                TEMPLATE, "--max-new", 80, "--k", 16, "--states", states, "--most-prompts", 12]
+
+    def probe(self, name, *arguments, student=LAB / "base"):
+        run("probe", "run", "--bank", self.bank, "--student", student, "--teacher", LAB / "teacher", "--lr", "5e-5",
+            "--out", self.path / name, "--quiet", *arguments)
+        return json.loads((self.path / name / "probe.json").read_text())
+
+    def refuses(self, words, *arguments, code=1):
+        error = run(*arguments, code=code).stderr
+        self.assertEqual(error.count("\n"), 1, error)
+        self.assertRegex(error, words)
+
+
+class Bank(Case):
+    def test_the_same_command_gives_the_same_bank(self):
+        again = self.path / "again.safetensors"
+        run("probe", "make", *self.make_options(), "--out", again, "--quiet")
+        self.assertEqual(again.read_bytes(), self.bank.read_bytes())
+        self.assertEqual(self.made["states"], 64)
+        self.assertGreater(self.made["student_mass"], 0.9)
+        self.assertTrue(0 < self.made["mass"] < 1 and 0 < self.made["routed_share"] <= 1)
+
+    def test_refuses(self):
+        self.refuses("is there already", "probe", "make", *self.make_options(), "--out", self.bank)
+        self.refuses("try more prompts", "probe", "make", *self.make_options(states=100000), "--out", self.path / "x")
+        self.refuses("draws pairs", "probe", "make", *self.make_options(), "--arm", "full_rkl", "--out", self.path / "x")
+        changed = self.path / "changed.safetensors"
+        data = bytearray(self.bank.read_bytes())
+        data[-3] ^= 1
+        changed.write_bytes(data)
+        common = ["--student", LAB / "base", "--out", self.path / "refused"]
+        self.refuses("hash", "probe", "run", "--bank", changed, "--teacher", LAB / "teacher", *common)
+        self.refuses("no bank", "probe", "run", "--bank", LAB / "base" / "model.safetensors", "--teacher", LAB / "teacher", *common)
+        self.refuses("another teacher", "probe", "run", "--bank", self.bank, "--teacher", LAB / "base", *common)
+        self.refuses("saved_adamw needs", "probe", "run", "--bank", self.bank, "--teacher", LAB / "teacher", "--intervention",
+                     "saved_adamw", *common)
+        self.refuses("expected one of", "probe", "run", "--bank", self.bank, "--teacher", LAB / "teacher", "--intervention", "magic",
+                     *common)
+        self.assertFalse((self.path / "refused").exists())
+
+
+class Run(Case):
+    def test_equals_a_computation_from_the_distributions(self):
+        dump = self.path / "dump.safetensors"
+        result = self.probe("ladder", "--arm", "routeopd", "--arm", "sampled_rkl", "--dump", dump)
+        tensors = safetensors(dump)
+        (states, ids), before = tensors["before"]
+        row = lambda values, at: values[at * ids : (at + 1) * ids]
+        told = [json.loads(line) for line in (self.path / "ladder" / "states.jsonl").open()]
+        self.assertEqual(len(told), states)
+        for summary in result["rows"]:
+            name = f"{summary['name']}.{summary['intervention']}"
+            shape, after = tensors["after." + name]
+            pairs = shape[1] if len(shape) == 3 else 1
+            ours_f, ours_l = [], []
+            for s in range(states):
+                was, teacher = softmax(row(before, s)), softmax(row(tensors["teacher"][1], s))
+                excess, deficit = row(tensors["excess"][1], s), row(tensors["deficit"][1], s)
+                values_f, values_l = [], []
+                for i in range(pairs):
+                    logits = row(after, s * pairs + i)
+                    if math.isnan(logits[0]):
+                        continue
+                    now = softmax(logits)
+                    f = fidelity(was, now, excess, deficit)
+                    values_f += [f] if f is not None else []
+                    values_l.append(leakage(was, now, teacher))
+                mine = next(v for v in told[s]["values"] if (v["name"], v["intervention"]) == (summary["name"], summary["intervention"]))
+                if values_f:
+                    ours_f.append(math.fsum(values_f) / len(values_f))
+                    self.assertAlmostEqual(mine["fidelity"], ours_f[-1], delta=1e-9)
+                else:
+                    self.assertIsNone(mine["fidelity"])
+                ours_l.append(math.fsum(values_l) / len(values_l) if values_l else 0)
+                self.assertAlmostEqual(mine["leakage"], ours_l[-1], delta=1e-9)
+            self.assertAlmostEqual(summary["fidelity"]["mean"], math.fsum(ours_f) / len(ours_f), delta=1e-9)
+            self.assertAlmostEqual(summary["leakage"]["mean"], math.fsum(ours_l) / len(ours_l), delta=1e-9)
+            self.assertEqual(summary["fidelity"]["states"], len(ours_f))
+        names = [(r["name"], r["intervention"]) for r in result["rows"]]
+        self.assertEqual(names, [("routeopd", i) for i in ("pair_isolated", "potential_wide", "potential_matched", "fresh_adamw", "sgd")]
+                         + [("sampled_rkl", "fresh_adamw"), ("sampled_rkl", "sgd")])
+        for summary in result["rows"][:2]:
+            self.assertLess(summary["target_mae"], 1e-6)
+            self.assertGreater(summary["completion"], 1 - 1e-6)
+        for summary in result["rows"][2:]:
+            self.assertAlmostEqual(summary["rms"] / result["rms"], 1, delta=1e-3)
+        self.check_routes(result)
+
+    def check_routes(self, result):
+        """Realization and strata, from the lines."""
+        lines = [json.loads(line) for line in (self.path / "ladder" / "routes.jsonl").open()]
+        states = [json.loads(line) for line in (self.path / "ladder" / "states.jsonl").open()]
+        for summary in result["rows"]:
+            mine = [r for r in lines if (r["name"], r["intervention"]) == (summary["name"], summary["intervention"])]
+            big = [r for r in mine if r["target"] >= DELTA_TARGET]
+            self.assertEqual(summary["pairs"], len(big))
+            self.assertAlmostEqual(summary["target_mae"], sum(abs(r["achieved"] - r["target"]) for r in big) / len(big), delta=1e-9)
+            self.assertAlmostEqual(summary["completion"], sum(min(max(r["achieved"] / r["target"], 0), 1) for r in big) / len(big), delta=1e-9)
+            self.assertAlmostEqual(summary["overshoot"], sum(r["achieved"] > r["target"] + DELTA_TARGET for r in big) / len(big), delta=1e-9)
+            for r in mine:
+                self.assertGreater(r["p_student_source"], r["p_teacher_source"] - 1e-6)
+                self.assertGreater(r["p_teacher_destination"], r["p_student_destination"] - 1e-6)
+            routed = sorted((s for s in states if s["mass"] > 1e-6), key=lambda s: s["mass"])
+            quarter = routed[: len(routed) // 4]
+            value = lambda s, key: next(v[key] for v in s["values"] if (v["name"], v["intervention"]) == (summary["name"], summary["intervention"]))
+            stratum = summary["strata"]["mismatch"][0]
+            self.assertEqual(stratum["states"], len(quarter))
+            self.assertAlmostEqual(stratum["leakage"], sum(value(s, "leakage") for s in quarter) / len(quarter), delta=1e-9)
+            self.assertAlmostEqual(stratum["mass"], sum(s["mass"] for s in quarter) / len(quarter), delta=1e-9)
+            self.assertEqual(sum(s["states"] for s in summary["strata"]["concentration"]), len(routed))
+        texts = {r["source_text"] for r in lines}
+        self.assertTrue(any(t.strip().isalpha() for t in texts), texts)
+
+    def test_arms_ask_for_what_can_hold_together(self):
+        result = self.probe("arms", "--arm", "routeopd", "--arm", "independent_clipping", "--arm", "routeopd:m=8", "--arm",
+                            "exact=routeopd:pairs=exact", "--arm", "routeopd:k=full", "--intervention", "fresh_adamw")
+        arms = {arm["name"]: arm for arm in result["arms"]}
+        self.assertEqual(arms["routeopd"]["cycle_violations"], 0)
+        self.assertGreater(arms["independent_clipping"]["cycle_violations"], 0)
+        self.assertAlmostEqual(arms["routeopd-m8"]["loss_variance"] * 4, arms["routeopd"]["loss_variance"], delta=1e-12)
+        self.assertGreater(arms["routeopd-m8"]["coverage"], arms["routeopd"]["coverage"])
+        self.assertIsNone(arms["exact"]["coverage"])
+        self.assertEqual(arms["routeopd-kfull"]["k"], "full")
+        example = json.loads((self.path / "arms" / "example.json").read_text())
+        self.assertLess(example["advantage"], 0)
+        for key in ("change_sampled_rkl", "change_routeopd"):
+            self.assertAlmostEqual(sum(i[key] for i in example["ids"]) + example["rest"][key], 0, delta=1e-9)
+        action = next(i for i in example["ids"] if i["id"] == example["action"]["id"])
+        self.assertLess(action["change_sampled_rkl"], 0)
+        others = [i for i in example["ids"] if i["id"] != example["action"]["id"]]
+        self.assertTrue(all(i["change_sampled_rkl"] > 0 for i in others), "scalar credit lifts everything else")
+
+
+class Training(Case):
+    """A bank on the way through a run: the lines, and a run that is not changed by being looked at."""
+
+    def recipe(self, out, *more):
+        settings = ["train.steps=3", "rollout.prompts_per_step=4", "rollout.n=2", "checkpoint.every=1", "checkpoint.keep=0", *more]
+        return ["train", ROOT / "recipes" / "lab.toml", "--out", self.path / out, "--quiet", *(w for s in settings for w in ("--set", s))]
+
+    def test_probes_and_leaves_the_run_alone(self):
+        run(*self.recipe("plain"))
+        run(*self.recipe("probed", "probe.every=1", f"probe.bank={self.bank}"))
+        same = lambda name: [(self.path / run_ / "checkpoints" / "step_3" / name).read_bytes() for run_ in ("plain", "probed")]
+        for name in ("model.safetensors", "state/optimizer.safetensors"):
+            self.assertEqual(*same(name), name)
+        path = self.path / "probed" / "probe.jsonl"
+        lines = [json.loads(line) for line in path.open()]
+        self.assertEqual([line["step"] for line in lines], [0, 1, 2, 3])
+        self.assertAlmostEqual(lines[0]["mass"], self.made["mass"], delta=1e-6)
+        self.assertIsNone(lines[0]["since_start"])
+        for line in lines[1:]:
+            self.assertTrue(0 < line["fidelity"]["mean"] <= 1 and 0 <= line["leakage"]["mean"] <= 1)
+            self.assertAlmostEqual(line["mass"], lines[0]["mass"] - line["since_start"]["deficit_reduction"], delta=1e-9)
+        # The probe at step 0 is the one that `probe run` makes of the base student.
+        alone = self.probe("alone", "--arm", "routeopd", "--intervention", "fresh_adamw")
+        self.assertAlmostEqual(lines[0]["fidelity"]["mean"], alone["rows"][0]["fidelity"]["mean"], delta=0.02)
+        # Resumed after a cut, the lines are the same.
+        whole = path.read_text()
+        path.write_text("".join(whole.splitlines(keepends=True)[:-1]))
+        run(*self.recipe("probed", "probe.every=1", f"probe.bank={self.bank}"), "--resume")
+        self.assertEqual(path.read_text(), whole)
+        # A checkpoint is another student, with moments of its own.
+        checkpoint = self.path / "probed" / "checkpoints" / "step_2"
+        later = self.probe("later", "--moments", checkpoint, student=checkpoint)
+        self.assertFalse(later["student"]["frozen"])
+        self.assertEqual(later["student"]["step"], 2)
+        self.assertIn("saved_adamw", [row["intervention"] for row in later["rows"]])
+
+    def test_refuses_a_bank_of_another_pair(self):
+        self.refuses(r"\[probe\] bank", *self.recipe("other", "probe.every=1", f"probe.bank={self.bank}", f"student.path={LAB / 'teacher'}",
+                                                     f"teacher.path={LAB / 'base'}"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

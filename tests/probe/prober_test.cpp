@@ -1,0 +1,249 @@
+// The ladder of interventions against plain double-precision loops and the optimizer of training.
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/probe/prober.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <mutex>
+
+#include "bank_testing.h"
+#include "routeopd/base/atomic_file.h"
+#include "routeopd/probe/arm_statistics.h"
+#include "routeopd/probe/dense_rows.h"
+#include "routeopd/routing/huber.h"
+#include "routeopd/routing/reference_divergences.h"
+#include "routeopd/train/optimizer.h"
+#include "testing_files.h"
+
+namespace routeopd::probe {
+namespace {
+
+namespace reference = routing::reference;
+
+constexpr double kLr = 1e-3;
+
+train::OptimizerSection settings() {
+  train::OptimizerSection optimizer;
+  optimizer.lr = kLr;
+  return optimizer;
+}
+
+ProbeArm named(const std::string& arm, Json more = Json::object()) {
+  more["arm"] = arm;
+  if (!more.contains("k")) more["k"] = 6;
+  if (!more.contains("m")) more["m"] = 3;
+  return {.name = arm, .objective = routing::objective_from(more)};
+}
+
+struct Ladder : testing::Test {
+  TinyPair pair;
+  Bank bank = tiny_bank(pair);
+  Prober prober{bank, pair.student, pair.teacher.head_VH, settings(), /*banks_own=*/true};
+};
+
+// Rows of logits after an intervention, by (state, pair).
+struct Kept {
+  std::map<std::pair<std::size_t, std::int32_t>, reference::Values> rows;
+  std::mutex lock;
+  AfterRow sink() {
+    return [this](std::size_t state, std::int32_t of_pair, std::span<const double> logits) {
+      const std::scoped_lock hold(lock);
+      rows[{state, of_pair}].assign(logits.begin(), logits.end());
+    };
+  }
+};
+
+TEST_F(Ladder, ExactStepsRealiseEveryTarget) {
+  for (const Intervention exact : {Intervention::kPairIsolated, Intervention::kPotentialWide}) {
+    for (const Json& more : {Json::object(), Json{{"budget", "fixed_mid"}}, Json{{"k", 3}}, Json{{"k", "full"}}}) {
+      const ProbeRow row = prober.run(named("routeopd", more), exact);
+      const Realization realized = realization(row.changes, bank.objective.delta_target);
+      EXPECT_GT(realized.pairs, 50);
+      EXPECT_LT(realized.mae, 1e-6) << name_of(exact) << more;
+      EXPECT_GT(realized.completion, 1 - 1e-5) << name_of(exact) << more;
+      EXPECT_EQ(realized.overshoot, 0);
+    }
+  }
+}
+
+// Fidelity, leakage and what is left of the mass, against the specification's functions on the rows themselves.
+TEST_F(Ladder, MeasuresEqualTheReference) {
+  std::vector<reference::Values> before(bank.states()), teacher(bank.states());
+  walk_rows(prober.before().hidden_SH, pair.student.head_VH, bank.teacher_hidden_SG, pair.teacher.head_VH, kTinyIds,
+            [&](std::size_t s, std::span<const float> a, std::span<const float> b) {
+              before[s].assign(a.begin(), a.end());
+              teacher[s].assign(b.begin(), b.end());
+            });
+  for (const Intervention kind : {Intervention::kPairIsolated, Intervention::kPotentialWide,
+                                  Intervention::kPotentialMatched, Intervention::kFreshAdamW, Intervention::kSgd}) {
+    Kept kept;
+    const ProbeRow row = prober.run(named("routeopd"), kind, kept.sink());
+    for (std::size_t s = 0; s < bank.states(); ++s) {
+      double fidelity = 0, leakage = 0, mass = 0, rows = 0;
+      for (const auto& [at, after] : kept.rows) {
+        if (at.first != s) continue;
+        fidelity += reference::fidelity(bank.frozen.transport_S[s], before[s], after).value_or(0);
+        leakage += reference::leakage(teacher[s], before[s], after, bank.objective.delta_diag);
+        reference::Values on_union;
+        for (const std::int32_t id : bank.frozen.transport_S[s].ids)
+          on_union.push_back(after[static_cast<std::size_t>(id)]);
+        const reference::Values p = reference::softmax(on_union);
+        for (std::size_t i = 0; i < p.size(); ++i)
+          mass += std::abs(p[i] - bank.frozen.transport_S[s].p_teacher[i]) / 2;
+        ++rows;
+      }
+      ASSERT_EQ(rows, kind == Intervention::kPairIsolated ? 3 : 1);
+      EXPECT_NEAR(row.changes.fidelity_S[s], fidelity / rows, 1e-9);
+      EXPECT_NEAR(row.changes.leakage_S[s], leakage / rows, 1e-9);
+      EXPECT_NEAR(row.changes.mass_after_S[s], mass / rows, 1e-9);
+    }
+  }
+}
+
+TEST_F(Ladder, EveryArmIsScaledToOneRms) {
+  const double rms = prober.matched_rms();
+  EXPECT_GT(rms, 0);
+  const ProbeRow own = prober.run(named("routeopd"), Intervention::kFreshAdamW);
+  EXPECT_NEAR(own.scale, 1, 1e-3);
+  EXPECT_NEAR(own.rms / rms, 1, 1e-6);
+  std::vector<ProbeArm> arms;
+  for (const std::string& name : routing::arm_names())
+    if (name != "sft") arms.push_back(named(name));
+  arms.push_back(named("routeopd", {{"pairs", "exact"}}));
+  arms.push_back(named("routeopd", {{"k", "full"}}));
+  for (const ProbeArm& arm : arms) {
+    for (const Intervention kind : {Intervention::kFreshAdamW, Intervention::kSgd}) {
+      const ProbeRow row = prober.run(arm, kind);
+      EXPECT_NEAR(row.rms / rms, 1, 1e-3) << arm.name;
+    }
+  }
+  EXPECT_NEAR(prober.run(named("routeopd"), Intervention::kPotentialMatched).rms / rms, 1, 1e-9);
+}
+
+TEST_F(Ladder, TheStudentIsLeftAsItWas) {
+  const model::Model before = model::clone_model(pair.student);
+  prober.run(named("full_rkl"), Intervention::kFreshAdamW);
+  const ProbeRow first = prober.run(named("routeopd"), Intervention::kSgd);
+  const auto was = model::parameters(before), is = model::parameters(pair.student);
+  for (std::size_t i = 0; i < was.size(); ++i) {
+    EXPECT_TRUE(at::equal(was[i].tensor, is[i].tensor)) << was[i].name;
+    EXPECT_FALSE(is[i].tensor.requires_grad()) << was[i].name;
+  }
+  const ProbeRow again = prober.run(named("routeopd"), Intervention::kSgd);
+  EXPECT_EQ(first.changes.fidelity_S, again.changes.fidelity_S) << "one probe must not move the next";
+}
+
+// A step on the routes of the bank moves the pairs toward their targets; turned round, away from them.
+TEST_F(Ladder, AnUpdateGoesWhereTheRoutesPoint) {
+  const ProbeRow row = prober.run(named("routeopd"), Intervention::kFreshAdamW);
+  double along = 0;
+  for (std::size_t i = 0; i < row.changes.target_SM.size(); ++i)
+    along += row.changes.achieved_SM[i] * row.changes.target_SM[i];
+  EXPECT_GT(along, 0);
+  EXPECT_GT(realization(row.changes, bank.objective.delta_target).completion, 0);
+}
+
+TEST_F(Ladder, AppliesWhereAnArmHasWhatItNeeds) {
+  const auto applies = [&](const ProbeArm& arm, Intervention kind) { return prober.applies(arm, kind); };
+  EXPECT_TRUE(applies(named("rank_matched"), Intervention::kPairIsolated));
+  EXPECT_FALSE(applies(named("rank_matched"), Intervention::kPotentialWide));
+  EXPECT_FALSE(applies(named("independent_clipping"), Intervention::kPotentialWide));
+  EXPECT_FALSE(applies(named("sampled_rkl"), Intervention::kPairIsolated));
+  EXPECT_FALSE(applies(named("source_only"), Intervention::kPairIsolated));
+  EXPECT_TRUE(applies(named("sampled_rkl"), Intervention::kSgd));
+  EXPECT_FALSE(applies(named("routeopd"), Intervention::kSavedAdamW)) << "no moments were given";
+}
+
+// For another student the states stay and the problem is that student's.
+TEST_F(Ladder, AnotherStudentGetsItsOwnProblem) {
+  model::Model later = model::clone_model(pair.student);
+  later.norm_H.mul_(1.2);
+  const Prober of_later(bank, later, pair.teacher.head_VH, settings(), /*banks_own=*/false);
+  EXPECT_NE(of_later.frozen().transport_S[0].mass, bank.frozen.transport_S[0].mass);
+  EXPECT_EQ(of_later.frozen().teacher_logsumexp_S, bank.frozen.teacher_logsumexp_S);
+  const Prober of_same(bank, pair.student, pair.teacher.head_VH, settings(), /*banks_own=*/false);
+  EXPECT_EQ(of_same.frozen().source_SM, bank.frozen.source_SM);
+  EXPECT_EQ(of_same.frozen().transport_S[3].mass, bank.frozen.transport_S[3].mass);
+}
+
+// make_step against the optimizer that trains.
+TEST(ParameterStep, IsTheUpdateOfTraining) {
+  const TemporaryDirectory directory;
+  model::Model student = model::load_model(tiny("student"));
+  const std::vector<model::Parameter> parameters = model::parameters(student);
+  train::OptimizerSection options = settings();
+  options.clip = 0.5;
+  train::AdamW optimizer(parameters, options);
+  const auto gradients = [&](std::uint64_t seed) {
+    at::manual_seed(seed);
+    std::vector<at::Tensor> all;
+    for (const model::Parameter& parameter : parameters) all.push_back(at::randn_like(parameter.tensor).mul_(1e-3));
+    return all;
+  };
+  const auto check = [&](StepRule rule, const SavedMoments* saved, std::uint64_t seed) {
+    std::vector<at::Tensor> step = gradients(seed), given = gradients(seed), before;
+    for (const model::Parameter& parameter : parameters) before.push_back(parameter.tensor.clone());
+    make_step(step, parameters, rule, options, saved);
+    optimizer.step(given, options.lr);
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      EXPECT_LT(relative_error(step[i], parameters[i].tensor - before[i]), 2e-4) << parameters[i].name;
+  };
+  check(StepRule::kFreshAdamW, nullptr, 1);
+  optimizer.resume(7);  // moments are those of one update, the count says seven
+  std::filesystem::create_directories(directory.path() / "state");
+  model::save_tensors(directory.path() / "state" / "optimizer.safetensors", optimizer.state());
+  write_file(directory.path() / "state" / "state.json", R"({"updates": 7})");
+  const SavedMoments saved(directory.path());
+  EXPECT_EQ(saved.updates(), 7);
+  check(StepRule::kSavedAdamW, &saved, 2);
+
+  std::vector<at::Tensor> plain = gradients(3), clipped = gradients(3);
+  make_step(plain, parameters, StepRule::kSgd, options, nullptr);
+  train::clip_to_norm(clipped, options.clip);
+  EXPECT_LT(relative_error(plain[1], clipped[1] * -kLr), 1e-6);
+  plain[0].fill_(NAN);
+  EXPECT_THROW(make_step(plain, parameters, StepRule::kSgd, options, nullptr), UserError);
+}
+
+// The variance that is computed against one that is drawn.
+TEST_F(Ladder, LossVarianceIsThatOfRedraws) {
+  for (const char* arm : {"routeopd", "no_mass", "independent_clipping", "source_only"}) {
+    const routing::ObjectiveOptions options = named(arm).objective;
+    const ArmStatistics told = arm_statistics(bank, bank.frozen, options);
+    constexpr std::uint64_t kRedraws = 4000;
+    double variance = 0, routed = 0;
+    std::size_t at = 0;
+    for (std::size_t s = 0; s < bank.states(); ++s) {
+      const reference::Transport& base = bank.frozen.transport_S[s];
+      reference::Values teacher;
+      for (std::size_t i = 0; i < base.ids.size(); ++i) teacher.push_back(bank.frozen.teacher_logits_L[at++]);
+      const reference::Transport state = reference::transport(base.ids, base.student_logits, teacher, options);
+      reference::Values logits(kTinyIds, -30.0);
+      for (std::size_t i = 0; i < base.ids.size(); ++i)
+        logits[static_cast<std::size_t>(base.ids[i])] = base.student_logits[i];
+      double sum = 0, squares = 0;
+      for (std::uint64_t seed = 0; seed < kRedraws; ++seed) {
+        const auto pairs = reference::sample_pairs(state, {}, options, seed, {});
+        const double loss = reference::pair_loss(state, pairs, logits, logits, options).loss;
+        sum += loss;
+        squares += loss * loss;
+      }
+      variance += squares / kRedraws - sum / kRedraws * sum / kRedraws;
+      ++routed;
+    }
+    EXPECT_NEAR(*told.loss_variance / (variance / routed), 1, 0.03) << arm;
+  }
+}
+
+TEST_F(Ladder, OneSharedPotentialHasNoCycleToViolate) {
+  EXPECT_EQ(*arm_statistics(bank, bank.frozen, named("routeopd").objective).cycle_violations, 0);
+  EXPECT_EQ(*arm_statistics(bank, bank.frozen, named("fixed_high").objective).cycle_violations, 0);
+  EXPECT_GT(*arm_statistics(bank, bank.frozen, named("independent_clipping").objective).cycle_violations, 0);
+  EXPECT_FALSE(arm_statistics(bank, bank.frozen, named("full_rkl").objective).cycle_violations);
+}
+
+}  // namespace
+}  // namespace routeopd::probe
