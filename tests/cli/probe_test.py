@@ -6,6 +6,7 @@
 Fidelity and leakage are computed again here, in double precision and from the paper's equations alone, from the
 distributions that --dump writes.
 """
+import decimal
 import json
 import math
 import pathlib
@@ -51,16 +52,40 @@ def softmax(logits):
     return [w / total for w in weights]
 
 
-def fidelity(before, after, excess, deficit):
-    removed = math.fsum(max(b - a, 0) for b, a, e in zip(before, after, excess) if e)
-    gained = math.fsum(max(a - b, 0) for b, a, d in zip(before, after, deficit) if d)
+def changes(before, after):
+    """What every probability gains, without subtracting two softmaxes."""
+    was = softmax(before)
+    moved = [a - b for b, a in zip(before, after)]
+    shift = math.log1p(math.fsum(p * math.expm1(d) for p, d in zip(was, moved)))
+    return [p * math.expm1(d - shift) for p, d in zip(was, moved)]
+
+
+def exact_changes(before, after):
+    """The same with 50 digits, where subtracting is safe."""
+    with decimal.localcontext() as context:
+        context.prec = 50
+        rows = []
+        for logits in (before, after):
+            weights = [decimal.Decimal(z).exp() for z in logits]
+            total = sum(weights)
+            rows.append([w / total for w in weights])
+        return [float(a - b) for b, a in zip(*rows)]
+
+
+def fidelity(change, excess, deficit):
+    removed = math.fsum(max(-c, 0) for c, e in zip(change, excess) if e)
+    gained = math.fsum(max(c, 0) for c, d in zip(change, deficit) if d)
     return min(removed, gained) / removed if removed > 0 else None
 
 
-def leakage(before, after, teacher):
-    gains = [max(a - b, 0) for b, a in zip(before, after)]
-    outside = math.fsum(g for g, b, t in zip(gains, before, teacher) if not t > b)
+def leakage(change, before, teacher):
+    gains = [max(c, 0) for c in change]
+    outside = math.fsum(g for g, b, t in zip(gains, softmax(before), softmax(teacher)) if not t > b)
     return outside / (math.fsum(gains) + DELTA_DIAG)
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 class Case(unittest.TestCase):
@@ -126,7 +151,7 @@ class Run(Case):
         tensors = safetensors(dump)
         (states, ids), before = tensors["before"]
         row = lambda values, at: values[at * ids : (at + 1) * ids]
-        told = [json.loads(line) for line in (self.path / "ladder" / "states.jsonl").open()]
+        told = lines_of(self.path / "ladder" / "states.jsonl")
         self.assertEqual(len(told), states)
         for summary in result["rows"]:
             name = f"{summary['name']}.{summary['intervention']}"
@@ -134,17 +159,17 @@ class Run(Case):
             pairs = shape[1] if len(shape) == 3 else 1
             ours_f, ours_l = [], []
             for s in range(states):
-                was, teacher = softmax(row(before, s)), softmax(row(tensors["teacher"][1], s))
+                was, teacher = row(before, s), row(tensors["teacher"][1], s)
                 excess, deficit = row(tensors["excess"][1], s), row(tensors["deficit"][1], s)
                 values_f, values_l = [], []
                 for i in range(pairs):
                     logits = row(after, s * pairs + i)
                     if math.isnan(logits[0]):
                         continue
-                    now = softmax(logits)
-                    f = fidelity(was, now, excess, deficit)
+                    change = (exact_changes if s % 16 == 0 else changes)(was, logits)
+                    f = fidelity(change, excess, deficit)
                     values_f += [f] if f is not None else []
-                    values_l.append(leakage(was, now, teacher))
+                    values_l.append(leakage(change, was, teacher))
                 mine = next(v for v in told[s]["values"] if (v["name"], v["intervention"]) == (summary["name"], summary["intervention"]))
                 if values_f:
                     ours_f.append(math.fsum(values_f) / len(values_f))
@@ -168,8 +193,8 @@ class Run(Case):
 
     def check_routes(self, result):
         """Realization and strata, from the lines."""
-        lines = [json.loads(line) for line in (self.path / "ladder" / "routes.jsonl").open()]
-        states = [json.loads(line) for line in (self.path / "ladder" / "states.jsonl").open()]
+        lines = lines_of(self.path / "ladder" / "routes.jsonl")
+        states = lines_of(self.path / "ladder" / "states.jsonl")
         for summary in result["rows"]:
             mine = [r for r in lines if (r["name"], r["intervention"]) == (summary["name"], summary["intervention"])]
             big = [r for r in mine if r["target"] >= DELTA_TARGET]
@@ -225,7 +250,7 @@ class Training(Case):
         for name in ("model.safetensors", "state/optimizer.safetensors"):
             self.assertEqual(*same(name), name)
         path = self.path / "probed" / "probe.jsonl"
-        lines = [json.loads(line) for line in path.open()]
+        lines = lines_of(path)
         self.assertEqual([line["step"] for line in lines], [0, 1, 2, 3])
         self.assertAlmostEqual(lines[0]["mass"], self.made["mass"], delta=1e-6)
         self.assertIsNone(lines[0]["since_start"])

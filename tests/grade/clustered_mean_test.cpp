@@ -14,7 +14,8 @@ namespace {
 
 double normal(std::uint32_t i) {  // by Box and Muller
   const auto words = addressed_words(9, Purpose::kProbe, {.position = i}, 0);
-  const double u = (static_cast<double>(words[0]) + 0.5) * 0x1p-32, v = static_cast<double>(words[1]) * 0x1p-32;
+  const double u = (static_cast<double>(words[0]) + 0.5) * 0x1p-32,
+               v = static_cast<double>(words[1]) * 0x1p-32;
   return std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v);
 }
 

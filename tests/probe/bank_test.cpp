@@ -26,8 +26,10 @@ TEST(Bank, FreezesTheModelsOwnValues) {
   std::vector<std::int32_t> every;
   for (std::int64_t n = 0; n < bank.rollout.states(); ++n)
     for (std::int32_t id = 0; id < kTinyIds; ++id) every.push_back(id);
-  const auto z_student = student.score(bank.rollout, {.gather_ids_NG = every, .gather_columns = kTinyIds}).gathered_NG;
-  const auto z_teacher = teacher.score(bank.rollout, {.gather_ids_NG = every, .gather_columns = kTinyIds}).gathered_NG;
+  const auto z_student =
+      student.score(bank.rollout, {.gather_ids_NG = every, .gather_columns = kTinyIds}).gathered_NG;
+  const auto z_teacher =
+      teacher.score(bank.rollout, {.gather_ids_NG = every, .gather_columns = kTinyIds}).gathered_NG;
   for (std::size_t s = 0; s < bank.states(); ++s) {
     const auto row = static_cast<std::ptrdiff_t>(bank.states_S[s]) * kTinyIds;
     const reference::Values student_row(z_student.begin() + row, z_student.begin() + row + kTinyIds),
@@ -90,7 +92,8 @@ TEST(Bank, ComesBackFromItsFile) {
   for (std::size_t s = 0; s < bank.states(); ++s) {
     EXPECT_EQ(read.frozen.transport_S[s].ids, bank.frozen.transport_S[s].ids);
     EXPECT_EQ(read.frozen.transport_S[s].mass, bank.frozen.transport_S[s].mass);
-    const StateAddress &a = read.rollout.address_N[read.states_S[s]], &b = bank.rollout.address_N[bank.states_S[s]];
+    const StateAddress &a = read.rollout.address_N[read.states_S[s]],
+                       &b = bank.rollout.address_N[bank.states_S[s]];
     EXPECT_EQ(std::tie(a.prompt, a.response, a.position), std::tie(b.prompt, b.response, b.position));
   }
   // The same bank is the same bytes.
@@ -108,7 +111,8 @@ TEST(Bank, SaysWhenItsFileWasChanged) {
   write_bank(bank, path);
   std::ifstream file(path, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  const std::size_t header = static_cast<unsigned char>(bytes[0]) + 256U * static_cast<unsigned char>(bytes[1]) + 8;
+  const std::size_t header =
+      static_cast<unsigned char>(bytes[0]) + 256U * static_cast<unsigned char>(bytes[1]) + 8;
   for (std::size_t at = 8; at < bytes.size(); at += at < header ? 37 : 101) {
     std::string changed = bytes;
     changed[at] = static_cast<char>(changed[at] ^ 1);
@@ -126,9 +130,11 @@ TEST(Bank, SaysWhenItsFileWasChanged) {
 
 TEST(Bank, RefusesWhatItCannotFreeze) {
   const TinyPair pair;
-  EXPECT_THAT([&] { tiny_bank(pair, 100000); }, testing::ThrowsMessage<UserError>(testing::HasSubstr("try more prompts")));
-  for (const Json& settings : {Json{{"arm", "sampled_rkl"}}, Json{{"pairs", "exact"}}, Json{{"arm", "source_only"}},
-                               Json{{"arm", "independent_clipping"}}, Json{{"k", "full"}}})
+  EXPECT_THAT([&] { tiny_bank(pair, 100000); },
+              testing::ThrowsMessage<UserError>(testing::HasSubstr("try more prompts")));
+  for (const Json& settings :
+       {Json{{"arm", "sampled_rkl"}}, Json{{"pairs", "exact"}}, Json{{"arm", "source_only"}},
+        Json{{"arm", "independent_clipping"}}, Json{{"k", "full"}}})
     EXPECT_THROW(tiny_bank(pair, 8, settings), UserError) << settings.dump();
 }
 

@@ -16,7 +16,8 @@ struct TinyPair {
   model::Model teacher = model::load_model(tiny("teacher"));
 };
 
-inline Bank tiny_bank(const TinyPair& pair, std::int64_t states = 40, const Json& settings = {{"k", 6}, {"m", 3}}) {
+inline Bank tiny_bank(const TinyPair& pair, std::int64_t states = 40,
+                      const Json& settings = {{"k", 6}, {"m", 3}}) {
   std::vector<Prompt> prompts(8);
   for (std::uint32_t i = 0; i < prompts.size(); ++i) {
     prompts[i].number = i;

@@ -58,7 +58,8 @@ struct Kept {
 
 TEST_F(Ladder, ExactStepsRealiseEveryTarget) {
   for (const Intervention exact : {Intervention::kPairIsolated, Intervention::kPotentialWide}) {
-    for (const Json& more : {Json::object(), Json{{"budget", "fixed_mid"}}, Json{{"k", 3}}, Json{{"k", "full"}}}) {
+    for (const Json& more :
+         {Json::object(), Json{{"budget", "fixed_mid"}}, Json{{"k", 3}}, Json{{"k", "full"}}}) {
       const ProbeRow row = prober.run(named("routeopd", more), exact);
       const Realization realized = realization(row.changes, bank.objective.delta_target);
       EXPECT_GT(realized.pairs, 50);
@@ -72,20 +73,24 @@ TEST_F(Ladder, ExactStepsRealiseEveryTarget) {
 // Fidelity, leakage and what is left of the mass, against the specification's functions on the rows themselves.
 TEST_F(Ladder, MeasuresEqualTheReference) {
   std::vector<reference::Values> before(bank.states()), teacher(bank.states());
-  walk_rows(prober.before().hidden_SH, pair.student.head_VH, bank.teacher_hidden_SG, pair.teacher.head_VH, kTinyIds,
-            [&](std::size_t s, std::span<const float> a, std::span<const float> b) {
+  walk_rows(prober.before().hidden_SH, pair.student.head_VH, bank.teacher_hidden_SG, pair.teacher.head_VH,
+            kTinyIds, [&](std::size_t s, std::span<const float> a, std::span<const float> b) {
               before[s].assign(a.begin(), a.end());
               teacher[s].assign(b.begin(), b.end());
             });
-  for (const Intervention kind : {Intervention::kPairIsolated, Intervention::kPotentialWide,
-                                  Intervention::kPotentialMatched, Intervention::kFreshAdamW, Intervention::kSgd}) {
+  for (const Intervention kind :
+       {Intervention::kPairIsolated, Intervention::kPotentialWide, Intervention::kPotentialMatched,
+        Intervention::kFreshAdamW, Intervention::kSgd}) {
     Kept kept;
     const ProbeRow row = prober.run(named("routeopd"), kind, kept.sink());
     for (std::size_t s = 0; s < bank.states(); ++s) {
-      double fidelity = 0, leakage = 0, mass = 0, rows = 0;
+      double fidelity = 0, judged = 0, leakage = 0, mass = 0, rows = 0;
       for (const auto& [at, after] : kept.rows) {
         if (at.first != s) continue;
-        fidelity += reference::fidelity(bank.frozen.transport_S[s], before[s], after).value_or(0);
+        if (const auto one = reference::fidelity(bank.frozen.transport_S[s], before[s], after)) {
+          fidelity += *one;
+          ++judged;
+        }
         leakage += reference::leakage(teacher[s], before[s], after, bank.objective.delta_diag);
         reference::Values on_union;
         for (const std::int32_t id : bank.frozen.transport_S[s].ids)
@@ -96,7 +101,11 @@ TEST_F(Ladder, MeasuresEqualTheReference) {
         ++rows;
       }
       ASSERT_EQ(rows, kind == Intervention::kPairIsolated ? 3 : 1);
-      EXPECT_NEAR(row.changes.fidelity_S[s], fidelity / rows, 1e-9);
+      if (judged > 0) {
+        EXPECT_NEAR(row.changes.fidelity_S[s], fidelity / judged, 1e-9);
+      } else {
+        EXPECT_TRUE(std::isnan(row.changes.fidelity_S[s]));
+      }
       EXPECT_NEAR(row.changes.leakage_S[s], leakage / rows, 1e-9);
       EXPECT_NEAR(row.changes.mass_after_S[s], mass / rows, 1e-9);
     }
@@ -133,7 +142,7 @@ TEST_F(Ladder, TheStudentIsLeftAsItWas) {
     EXPECT_FALSE(is[i].tensor.requires_grad()) << was[i].name;
   }
   const ProbeRow again = prober.run(named("routeopd"), Intervention::kSgd);
-  EXPECT_EQ(first.changes.fidelity_S, again.changes.fidelity_S) << "one probe must not move the next";
+  EXPECT_EQ(first.changes.achieved_SM, again.changes.achieved_SM) << "one probe must not move the next";
 }
 
 // A step on the routes of the bank moves the pairs toward their targets; turned round, away from them.
@@ -180,7 +189,8 @@ TEST(ParameterStep, IsTheUpdateOfTraining) {
   const auto gradients = [&](std::uint64_t seed) {
     at::manual_seed(seed);
     std::vector<at::Tensor> all;
-    for (const model::Parameter& parameter : parameters) all.push_back(at::randn_like(parameter.tensor).mul_(1e-3));
+    for (const model::Parameter& parameter : parameters)
+      all.push_back(at::randn_like(parameter.tensor).mul_(1e-3));
     return all;
   };
   const auto check = [&](StepRule rule, const SavedMoments* saved, std::uint64_t seed) {
@@ -213,14 +223,15 @@ TEST_F(Ladder, LossVarianceIsThatOfRedraws) {
   for (const char* arm : {"routeopd", "no_mass", "independent_clipping", "source_only"}) {
     const routing::ObjectiveOptions options = named(arm).objective;
     const ArmStatistics told = arm_statistics(bank, bank.frozen, options);
-    constexpr std::uint64_t kRedraws = 4000;
+    constexpr std::uint64_t kRedraws = 2000;
     double variance = 0, routed = 0;
     std::size_t at = 0;
     for (std::size_t s = 0; s < bank.states(); ++s) {
       const reference::Transport& base = bank.frozen.transport_S[s];
       reference::Values teacher;
       for (std::size_t i = 0; i < base.ids.size(); ++i) teacher.push_back(bank.frozen.teacher_logits_L[at++]);
-      const reference::Transport state = reference::transport(base.ids, base.student_logits, teacher, options);
+      const reference::Transport state =
+          reference::transport(base.ids, base.student_logits, teacher, options);
       reference::Values logits(kTinyIds, -30.0);
       for (std::size_t i = 0; i < base.ids.size(); ++i)
         logits[static_cast<std::size_t>(base.ids[i])] = base.student_logits[i];

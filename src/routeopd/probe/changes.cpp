@@ -9,8 +9,7 @@
 namespace routeopd::probe {
 namespace {
 
-template <class Logit>
-void softmax_into(std::span<const Logit> logits, std::vector<double>& probabilities) {
+void softmax_into(std::span<const float> logits, std::vector<double>& probabilities) {
   const auto top = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
   probabilities.resize(logits.size());
   double sum = 0;
@@ -26,8 +25,16 @@ void StateRows::set_before(std::span<const float> teacher_logits_R, std::span<co
   softmax_into(before_logits_R, before_R);
 }
 
-void StateRows::set_after(std::span<const double> after_logits_R) {
-  softmax_into(after_logits_R, after_R);
+void StateRows::set_after(std::span<const float> before_logits_R, std::span<const double> after_logits_R) {
+  change_R.resize(before_R.size());
+  double growth = 0;
+  for (std::size_t v = 0; v < before_R.size(); ++v) {
+    const double moved = after_logits_R[v] - static_cast<double>(before_logits_R[v]);
+    change_R[v] = before_R[v] > 0 ? moved : 0;  // -inf stays: no finite step moves it
+    growth += before_R[v] * std::expm1(change_R[v]);
+  }
+  const double shift = std::log1p(growth);
+  for (std::size_t v = 0; v < before_R.size(); ++v) change_R[v] = before_R[v] * std::expm1(change_R[v] - shift);
 }
 
 StateChange change_of(const routing::reference::Transport& state, const StateRows& rows, double delta_diag) {
@@ -35,19 +42,20 @@ StateChange change_of(const routing::reference::Transport& state, const StateRow
   double removed = 0, gained = 0, after_on_u = 0;
   for (std::size_t i = 0; i < state.ids.size(); ++i) {
     const auto id = static_cast<std::size_t>(state.ids[i]);
-    const double moved = rows.after_R[id] - rows.before_R[id];
+    const double moved = rows.change_R[id];
     if (state.excess[i] > 0) removed += std::max(-moved, 0.0);
     if (state.deficit[i] > 0) gained += std::max(moved, 0.0);
-    after_on_u += rows.after_R[id];
+    after_on_u += rows.before_R[id] + rows.change_R[id];
   }
   if (removed > 0) change.fidelity = std::min(removed, gained) / removed;
   for (std::size_t i = 0; i < state.ids.size(); ++i) {
     const auto id = static_cast<std::size_t>(state.ids[i]);
-    change.mass_after += std::abs(rows.after_R[id] / after_on_u - state.p_teacher[i]) / 2;
+    const double after = (rows.before_R[id] + rows.change_R[id]) / after_on_u;
+    change.mass_after += std::abs(after - state.p_teacher[i]) / 2;
   }
   double outside = 0, all = 0;
   for (std::size_t v = 0; v < rows.before_R.size(); ++v) {
-    const double gain = std::max(rows.after_R[v] - rows.before_R[v], 0.0);
+    const double gain = std::max(rows.change_R[v], 0.0);
     all += gain;
     if (rows.teacher_R[v] <= rows.before_R[v]) outside += gain;
   }

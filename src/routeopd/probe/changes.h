@@ -21,11 +21,13 @@ struct StateChange {
   double mass_after = 0;  // M on the frozen U
 };
 
-// Softmaxes of the rows of one state; working memory of one thread, used again.
+// The rows of one state; working memory of one thread, used again. Changes are formed from the logits' own differences,
+//   pi'(v) - pi(v) = pi(v) expm1(d_v - log1p(sum_u pi(u) expm1(d_u))),   d = z' - z,
+// and not by subtracting two softmaxes: where a step moves 1e-7 of the mass, that would leave nine digits of the ratio.
 struct StateRows {
-  std::vector<double> teacher_R, before_R, after_R;  // probabilities
+  std::vector<double> teacher_R, before_R, change_R;  // probabilities, and what they gain
   void set_before(std::span<const float> teacher_logits_R, std::span<const float> before_logits_R);
-  void set_after(std::span<const double> after_logits_R);
+  void set_after(std::span<const float> before_logits_R, std::span<const double> after_logits_R);
 };
 
 // eqs. app-routing-fidelity (sparse E and D of `state`) and app-background-leakage (full-vocabulary deficit set).

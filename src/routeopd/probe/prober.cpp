@@ -193,7 +193,7 @@ void Prober::isolate_pairs(ProbeRow& row, const AfterRow& seen) const {
                            b = static_cast<std::size_t>(changes.destination_SM[i]);
                 after[a] -= changes.target_SM[i] / 2;
                 after[b] += changes.target_SM[i] / 2;
-                rows.set_after(after);
+                rows.set_after(before, after);
                 const StateChange change =
                     change_of(frozen_->transport_S[s], rows, bank_.objective.delta_diag);
                 if (!std::isnan(change.fidelity)) {
@@ -226,7 +226,7 @@ namespace {
 // One row after a change: the state's measures, its pairs, and the squares of the bank's pairs.
 void measure_row(std::size_t s, StateRows& rows, std::span<const float> before, std::span<const double> after,
                  const Frozen& frozen, double delta_diag, Changes& changes, std::vector<double>& squares_S) {
-  rows.set_after(after);
+  rows.set_after(before, after);
   const StateChange change = change_of(frozen.transport_S[s], rows, delta_diag);
   changes.fidelity_S[s] = change.fidelity;
   changes.leakage_S[s] = change.leakage;
