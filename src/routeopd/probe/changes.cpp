@@ -34,7 +34,8 @@ void StateRows::set_after(std::span<const float> before_logits_R, std::span<cons
     growth += before_R[v] * std::expm1(change_R[v]);
   }
   const double shift = std::log1p(growth);
-  for (std::size_t v = 0; v < before_R.size(); ++v) change_R[v] = before_R[v] * std::expm1(change_R[v] - shift);
+  for (std::size_t v = 0; v < before_R.size(); ++v)
+    change_R[v] = before_R[v] * std::expm1(change_R[v] - shift);
 }
 
 StateChange change_of(const routing::reference::Transport& state, const StateRows& rows, double delta_diag) {

@@ -278,7 +278,7 @@ double rescore_rows(const Bank& bank, const Frozen& frozen, const Endpoint& befo
 void Prober::shift_logits(const ArmData& data, double scale, ProbeRow& row, const AfterRow& seen) const {
   std::vector<double> squares_S(bank_.states());
   const Support& support = data.routes.support;
-  const bool full = data.arm.objective.k == routing::kFullSupport;
+  const bool full = data.arm.objective.k == routing::kFullSupport, own = draws_pairs(data.arm.objective);
   walk_rows(before_SH_, student_.head_VH, bank_.teacher_hidden_SG, teacher_head_UG_, bank_.real_ids,
             [&](std::size_t s, std::span<const float> before, std::span<const float> teacher) {
               StateRows rows;
@@ -297,6 +297,14 @@ void Prober::shift_logits(const ArmData& data, double scale, ProbeRow& row, cons
               }
               const reference::Transport state =
                   reference::transport(ids, z_student, z_teacher, data.arm.objective);
+              Changes& changes = row.changes;
+              const auto width = static_cast<std::size_t>(own ? changes.pairs : 0);
+              for (std::size_t i = s * width; i < (s + 1) * width; ++i) {
+                // In the precision of the shift: where M is near float32's rounding, the kernel's targets are not.
+                if (changes.source_SM[i] >= 0)
+                  changes.target_SM[i] = reference::pair_target(
+                      state, changes.source_SM[i], changes.destination_SM[i], data.arm.objective);
+              }
               std::vector<double> after(before.begin(), before.end());
               for (std::size_t i = 0; state.routed && i < ids.size(); ++i)
                 after[static_cast<std::size_t>(ids[i])] += scale * state.bounded[i];

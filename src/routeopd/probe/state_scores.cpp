@@ -141,6 +141,13 @@ Frozen freeze(const Bank& bank, const at::Tensor& hidden_SH, const ScoringHeads&
               }
               frozen.transport_S[s] =
                   routing::reference::transport(ids, z_student, z_teacher, bank.objective);
+              // Single precision would lose the targets of states whose mass is near its rounding.
+              const auto width = static_cast<std::size_t>(frozen.pairs);
+              for (std::size_t i = s * width; i < (s + 1) * width; ++i) {
+                if (frozen.source_SM[i] >= 0)
+                  frozen.target_SM[i] = static_cast<float>(routing::reference::pair_target(
+                      frozen.transport_S[s], frozen.source_SM[i], frozen.destination_SM[i], bank.objective));
+              }
               const RowSums of_student = row_sums(student), of_teacher = row_sums(teacher);
               frozen.student_logsumexp_S[s] = of_student.logsumexp;
               frozen.teacher_logsumexp_S[s] = of_teacher.logsumexp;
