@@ -66,7 +66,7 @@ struct Measured {
             {"m", objective.m},
             {"seconds", medians},
             {"tokens_per_second", static_cast<double>(tokens) / median(seconds.at("total"))},
-            {"peak_bytes", median(peak_bytes)},
+            {"peak_bytes", static_cast<std::int64_t>(median(peak_bytes))},
             {"teacher_calls", responses},
             {"relative_total", relative("total")},
             {"relative_learn", relative("learn")}};
