@@ -226,7 +226,7 @@ class Resume(Case):
         out = self.path / "again"
         self.succeeds("main", "--lab", LAB, "--out", out, *TINY, "--quiet")
         subprocess.run(["rm", "-r", out / "runs" / "routeopd-seed42"], check=True)
-        self.succeeds("behaviour", "--out", out, "--quiet")
+        self.succeeds("main", "--out", out, "--quiet")
         self.assert_same(out)
 
 

@@ -18,6 +18,7 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 std::vector<std::string> names_in(const std::string& part, const StudyOptions& options) {
   std::vector<std::string> names;
@@ -108,6 +109,20 @@ TEST(Variants, HowARunIsMadeDoesNotHangOnThePart) {
   EXPECT_EQ(made.at("routeopd-seed42"), std::pair(std::int64_t{5}, std::int64_t{15}));
   EXPECT_EQ(made.at("routeopd-seed43"), std::pair(std::int64_t{0}, std::int64_t{0}));
   EXPECT_EQ(made.at("fixed_low-seed42"), std::pair(std::int64_t{0}, std::int64_t{0}));
+}
+
+TEST(Variants, TheCheckpointThatStaysIsOneThatIsMade) {
+  StudyOptions options = default_options(true, false);
+  const auto hold = [&](std::int64_t steps, std::int64_t save_every) {
+    options.steps = steps;
+    options.save_every = save_every;
+    return runs_of("main", options).front().hold;
+  };
+  EXPECT_EQ(hold(30, 1), 15);
+  EXPECT_EQ(hold(30, 10), 10);
+  EXPECT_EQ(hold(15, 10), 10);
+  EXPECT_EQ(hold(10, 10), 0) << "the last one stays in any case";
+  EXPECT_EQ(hold(1, 1), 0);
 }
 
 TEST(StudyRun, IsEvaluatedWhenDueAndAtItsEnd) {

@@ -45,7 +45,7 @@ class Driver {
   void run(const std::vector<std::string>& parts) {
     plan(parts);
     for (const std::string& part : parts) {
-      if (files_.complete(part)) continue;
+      if (is_done(part)) continue;
       now_.part = part;
       begin_ = Clock::now();
       try {
@@ -64,10 +64,17 @@ class Driver {
   }
   bool has_eval(const std::string& name) const { return files_.manifest()["evals"].contains(name); }
 
+  // Said so by the manifest, and its runs are still there.
+  bool is_done(const std::string& part) const {
+    const std::vector<PlannedRun> runs = runs_of(part, options_);
+    return files_.complete(part) &&
+           std::all_of(runs.begin(), runs.end(), [&](const PlannedRun& run) { return files_.complete(run); });
+  }
+
   void plan(const std::vector<std::string>& parts) {
     std::set<std::string> seen;
     for (const std::string& part : parts) {
-      if (files_.complete(part)) continue;
+      if (is_done(part)) continue;
       for (const PlannedRun& run : runs_of(part, options_)) {
         if (seen.insert(run.name()).second && !files_.complete(run))
           pace_.add(options_.steps, evaluations_of(run, options_.steps));

@@ -92,11 +92,15 @@ std::vector<PlannedRun> runs_of(const std::string& part, const StudyOptions& opt
   const bool main = families == Families{Family::kMain};
   std::vector<std::uint64_t> seeds = main ? options.main_seeds : options.seeds;
   if (part == "dynamics") seeds.resize(1);
+  // About the middle, where there is a checkpoint.
+  const std::int64_t middle =
+      std::max(options.save_every, options.steps / 2 / options.save_every * options.save_every);
+  const std::int64_t hold = middle < options.steps ? middle : 0;
   std::vector<PlannedRun> runs;
   for (const std::uint64_t seed : seeds) {
     for (const Variant& variant : chosen) {
       const bool followed = variant.family == Family::kMain && seed == options.main_seeds.front();
-      runs.push_back({variant, seed, followed ? options.every : 0, followed ? options.steps / 2 : 0});
+      runs.push_back({variant, seed, followed ? options.every : 0, followed ? hold : 0});
     }
   }
   return runs;
