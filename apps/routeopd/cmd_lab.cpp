@@ -2,7 +2,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -126,7 +125,6 @@ void run_study(const StudyArguments& arguments) {
   // The committed laboratory, for a study that begins and names no pair.
   if (!request.pair && !std::filesystem::exists(std::filesystem::path(arguments.out) / "study.json"))
     request.pair = lab::laboratory_pair(kLaboratory);
-  const auto start = std::chrono::steady_clock::now();
   lab::StudyFiles files(arguments.out, request);
   try {
     Progress progress("lab", -1, arguments.output.quiet);
@@ -145,7 +143,8 @@ void run_study(const StudyArguments& arguments) {
   }
   if (arguments.output.quiet) return;
   const lab::StudyOptions& options = files.options();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  double seconds = 0;  // of every process that worked on it
+  for (const auto& item : files.manifest()["parts"].items()) seconds += item.value().value("seconds", 0.0);
   std::cout
       << lab::summary_text(summary)
       << fmt::format(

@@ -29,6 +29,9 @@ bool is_one_of(const std::string& part, const std::vector<std::string>& parts) {
   return std::find(parts.begin(), parts.end(), part) != parts.end();
 }
 
+// Evaluated beside the runs.
+const std::vector<std::string> kUntrained = {"base", "teacher"};
+
 // What a part needs besides runs.
 bool needs_accuracy(const std::string& part) {
   return is_one_of(part, {"main", "behaviour"});
@@ -58,10 +61,6 @@ class Driver {
   }
 
  private:
-  const std::vector<std::string>& whose() const {
-    static const std::vector<std::string> names = {"base", "teacher"};
-    return names;
-  }
   bool has_eval(const std::string& name) const { return files_.manifest()["evals"].contains(name); }
 
   // Said so by the manifest, and its runs are still there.
@@ -83,7 +82,7 @@ class Driver {
       if (needs_concentration(part) && !files_.has("concentration")) pace_.add(0, 1);
     }
     if (!files_.pair().suites.empty()) {
-      for (const std::string& name : whose())
+      for (const std::string& name : kUntrained)
         if (!has_eval(name)) pace_.add(0, 1);
     }
   }
@@ -97,7 +96,7 @@ class Driver {
       if (files_.pair().suites.empty()) {
         if (needs_accuracy(part)) note = "no suite of problems with answers was given: there is no accuracy";
       } else {
-        for (const std::string& name : whose()) evaluate(name);
+        for (const std::string& name : kUntrained) evaluate(name);
       }
       make_runs(part);
       if (needs_concentration(part)) make_concentration();
