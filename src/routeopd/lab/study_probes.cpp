@@ -12,7 +12,7 @@
 namespace routeopd::lab {
 namespace {
 
-constexpr std::size_t kBankPrompts = 64;
+constexpr std::size_t kBankPrompts = 32;
 
 std::int64_t last_step(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return -1;
