@@ -34,13 +34,6 @@ struct EvalArguments {
   OutputFlags output;
 };
 
-// NAME=FILE, or FILE alone under its stem.
-std::pair<std::string, std::string> suite_argument(const std::string& word) {
-  const std::size_t equals = word.find('=');
-  if (equals == std::string::npos) return {fs::path(word).stem().string(), word};
-  return {word.substr(0, equals), word.substr(equals + 1)};
-}
-
 // N of step_N.
 std::optional<std::int64_t> step_of(const fs::path& directory) {
   const std::string name = fs::path(directory / "").parent_path().filename().string();
@@ -97,7 +90,6 @@ Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, c
   std::vector<eval::Suite> suites;
   for (const std::string& word : arguments.suites) {
     const auto [name, path] = suite_argument(word);
-    if (name.empty() || path.empty()) throw UserError("--suite {}: expected NAME=FILE", word);
     for (const eval::Suite& other : suites) {
       if (other.name == name)
         throw UserError("--suite: {} is named twice; give NAME=FILE with different names", name);

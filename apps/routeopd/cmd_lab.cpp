@@ -1,18 +1,23 @@
 // routeopd lab: the laboratory pair from nothing, and the study on it.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
+#include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
 
 #include "command.h"
 #include "progress.h"
+#include "routeopd/base/interrupt.h"
 #include "routeopd/lab/make.h"
 #include "routeopd/lab/study.h"
+#include "routeopd/lab/study_summary.h"
 
 namespace routeopd::app {
 namespace {
+
+constexpr const char* kLaboratory = "lab";
 
 struct MakeArguments {
   std::string out;
@@ -20,10 +25,12 @@ struct MakeArguments {
   OutputFlags output;
 };
 
-struct MainArguments {
-  std::string laboratory = "lab", out;
-  lab::StudyOptions options;
-  std::int32_t seeds = 1;
+struct StudyArguments {
+  std::vector<std::string> parts;
+  std::string laboratory, student, teacher, prompts, out;
+  std::vector<std::string> suites;
+  bool quick = false;
+  Json settings;
   OutputFlags output;
 };
 
@@ -61,29 +68,89 @@ void run_make(const MakeArguments& arguments) {
   }
 }
 
-void run_main(MainArguments& arguments) {
-  lab::StudyOptions& options = arguments.options;
-  options.laboratory = arguments.laboratory;
-  options.out = arguments.out;
-  options.seeds.clear();
-  for (std::int32_t i = 0; i < arguments.seeds; ++i)
-    options.seeds.push_back(42 + static_cast<std::uint64_t>(i));
-  const auto start = std::chrono::steady_clock::now();
-  lab::Study study;
-  {
-    StageLines stages(arguments.output.quiet);
-    study = lab::run_study(options, [&](const std::string& what, std::int64_t done, std::int64_t total,
-                                        const std::string& note) { stages.update(what, done, total, note); });
+// The pair that was said; none where nothing was.
+std::optional<lab::StudyPair> pair_of(const StudyArguments& arguments) {
+  const bool other = !arguments.student.empty() || !arguments.teacher.empty() || !arguments.prompts.empty() ||
+                     !arguments.suites.empty();
+  if (!other) {
+    if (arguments.laboratory.empty()) return std::nullopt;
+    return lab::laboratory_pair(arguments.laboratory);
   }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (!arguments.laboratory.empty())
+    throw CLI::ValidationError("--lab and another pair exclude each other; say one of them");
+  if (arguments.student.empty() || arguments.teacher.empty() || arguments.prompts.empty())
+    throw CLI::RequiredError("--student, --teacher and --prompts together");
+  lab::StudyPair pair{.laboratory = false,
+                      .student = lab::absolute_path(arguments.student),
+                      .teacher = lab::absolute_path(arguments.teacher),
+                      .prompts = lab::absolute_path(arguments.prompts),
+                      .suites = {}};
+  for (const std::string& word : arguments.suites) {
+    const auto [name, path] = suite_argument(word);
+    if (!pair.suites.emplace(name, lab::absolute_path(path)).second)
+      throw UserError("--suite: {} is named twice; give NAME=FILE with different names", name);
+  }
+  return pair;
+}
+
+std::vector<std::string> parts_of(const StudyArguments& arguments) {
+  const std::vector<std::string>& known = lab::part_names();
+  for (const std::string& part : arguments.parts) {
+    if (std::find(known.begin(), known.end(), part) == known.end())
+      throw CLI::ValidationError(
+          fmt::format("{}: no such part; did you mean {}?", part, nearest_name(part, known)));
+  }
+  if (arguments.parts.empty()) return known;
+  std::vector<std::string> parts;  // in the order in which they are run, each once
+  for (const std::string& part : known) {
+    if (std::count(arguments.parts.begin(), arguments.parts.end(), part) > 0) parts.push_back(part);
+  }
+  return parts;
+}
+
+std::string progress_note(const lab::StudyProgress& at) {
+  std::string note = at.part;
+  if (at.runs > 0) note += fmt::format(": run {} of {}", at.run, at.runs);
+  note += fmt::format(", {}", at.what);
+  if (at.steps > 0) note += fmt::format(", step {} of {}", at.step, at.steps);
+  if (!at.note.empty()) note += fmt::format(", {}", at.note);
+  return at.seconds_left < 0 ? note : note + fmt::format(", {} left", clock_text(at.seconds_left));
+}
+
+void run_study(const StudyArguments& arguments) {
+  if (arguments.out.empty()) throw CLI::RequiredError("--out");
+  const std::vector<std::string> parts = parts_of(arguments);
+  lab::StudyRequest request{
+      .pair = pair_of(arguments), .quick = arguments.quick, .settings = arguments.settings};
+  // The committed laboratory, for a study that begins and names no pair.
+  if (!request.pair && !std::filesystem::exists(std::filesystem::path(arguments.out) / "study.json"))
+    request.pair = lab::laboratory_pair(kLaboratory);
+  lab::StudyFiles files(arguments.out, request);
+  try {
+    Progress progress("lab", -1, arguments.output.quiet);
+    lab::run_study(files, parts,
+                   [&](const lab::StudyProgress& at) { progress.update(0, progress_note(at)); });
+  } catch (const Interrupted&) {
+    if (!arguments.output.quiet)
+      std::cerr << fmt::format("what is done is in {}; `routeopd lab --out {}` goes on\n", arguments.out,
+                               arguments.out);
+    throw;
+  }
+  const lab::StudySummary summary = lab::summarize(files);
   if (arguments.output.json) {
-    std::cout << lab::study_json(study).dump() << '\n';
+    std::cout << lab::json_of(summary).dump() << '\n';
     return;
   }
-  std::cout << lab::study_table(study) << '\n' << lab::study_sentence(study) << '\n';
-  std::cout << fmt::format(
-      "{} steps of 32 prompts x 4 responses an arm, lr {}, k = {}, {:.0f} s in all; {}/study.json\n",
-      options.steps, options.lr, options.k, seconds, arguments.out);
+  if (arguments.output.quiet) return;
+  const lab::StudyOptions& options = files.options();
+  double seconds = 0;  // of every process that worked on it
+  for (const auto& item : files.manifest()["parts"].items()) seconds += item.value().value("seconds", 0.0);
+  std::cout
+      << lab::summary_text(summary)
+      << fmt::format(
+             "{} steps of {} prompts x {} responses a run, lr {}, k = {}, {:.0f} s in all; {}/study.json\n",
+             options.steps, options.prompts_per_step, options.n, options.lr, options.k, seconds,
+             arguments.out);
 }
 
 void add_make(CLI::App& app) {
@@ -106,50 +173,49 @@ void add_make(CLI::App& app) {
   app.callback([arguments] { run_make(*arguments); });
 }
 
-void add_main(CLI::App& app) {
-  const auto arguments = std::make_shared<MainArguments>();
-  lab::StudyOptions& options = arguments->options;
-  app.add_option("--lab", arguments->laboratory, "Laboratory directory, as `lab make` writes it")
-      ->capture_default_str();
-  app.add_option("--out", arguments->out, "Where runs and study.json go; must not exist")->required();
-  app.add_option("--arms", options.arms,
-                 "Arms, comma-separated; the first is what the others are compared with")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--seeds", arguments->seeds, "Training seeds, from 42")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--steps", options.steps, "Steps an arm")
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
-  app.add_option("--lr", options.lr, "Learning rate of every arm")
-      ->check(between(1e-12, 1))
-      ->capture_default_str();
-  app.add_option("--k", options.k, "Support: top-k of each model")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--samples", options.samples, "Samples a held-out problem")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  app.add_option("--problems", options.problems, "Held-out problems; 0: all")
-      ->check(CLI::Range(0, 1 << 24))
-      ->capture_default_str();
-  app.add_option("--every", options.evaluate_every, "Steps between evaluations; 0: at the end alone")
-      ->check(CLI::Range(0, 1000000))
-      ->capture_default_str();
+void add_study(CLI::App& app) {
+  const auto arguments = std::make_shared<StudyArguments>();
+  std::string parts = "What to run; nothing: all of";
+  for (const std::string& part : lab::part_names()) parts += fmt::format(" {}", part);
+  app.add_option("part", arguments->parts, parts)->type_name("");
+  app.add_option("--out", arguments->out,
+                 "Study directory: new, or one that was stopped, which goes on, or complete, which is shown");
+  app.add_option("--lab", arguments->laboratory,
+                 fmt::format("Laboratory directory, as `lab make` writes it [{}]", kLaboratory));
+  app.add_option("--student", arguments->student,
+                 "Another pair: the student, a Hugging Face model directory");
+  app.add_option("--teacher", arguments->teacher, "its teacher");
+  app.add_option("--prompts", arguments->prompts, "its training prompts, JSONL");
+  app.add_option("--suite", arguments->suites,
+                 "NAME=FILE: problems with answers, JSONL; may be repeated; without one there is no accuracy")
+      ->allow_extra_args(false);
+  app.add_flag("--quick", arguments->quick,
+               "Every part in minutes: one seed, 10 steps, 60 problems x 4 samples, 128 states, 3 rounds");
+  add_fields(app, lab::study_fields(), arguments->settings);
   add_output_flags(app, arguments->output);
-  app.footer("Example:\n  routeopd lab main --out runs/study --seeds 5");
-  app.callback([arguments] { run_main(*arguments); });
+  app.callback([&app, arguments] {
+    if (app.get_subcommands().empty()) run_study(*arguments);
+  });
 }
 
 }  // namespace
 
 void add_lab(CLI::App& app) {
-  app.require_subcommand(1);
   add_make(*app.add_subcommand("make", "The pair and its problems, from nothing"));
-  add_main(*app.add_subcommand("main",
-                               "Several arms from one base: accuracy with paired intervals, mismatch, cost"));
-  app.footer("Example:\n  routeopd lab make --out my-lab\n  routeopd lab main --lab my-lab --out runs/study");
+  add_study(app);
+  app.footer(
+      "Parts: main (the main arms), ablations (destination, objective, budget), sweeps (k, m), dynamics, "
+      "mechanism, "
+      "cost,\nbehaviour. Stopped at any moment, the same command goes on; what is not said is as it was "
+      "begun.\n"
+      "The defaults above are those of the laboratory.\n\n"
+      "Examples:\n"
+      "  routeopd lab --out runs/study\n"
+      "  routeopd lab ablations --out runs/study\n"
+      "  routeopd lab --quick --out runs/quick\n"
+      "  routeopd lab main --out runs/pair --student A --teacher B --prompts train.jsonl --suite "
+      "math=math.jsonl "
+      "--lr 1e-6");
 }
 
 }  // namespace routeopd::app

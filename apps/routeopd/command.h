@@ -65,6 +65,16 @@ inline void add_decoding_options(CLI::App& app, std::string& prompt_template, do
       ->capture_default_str();
 }
 
+// NAME=FILE of --suite, or FILE alone under its stem.
+inline std::pair<std::string, std::string> suite_argument(const std::string& word) {
+  const std::size_t equals = word.find('=');
+  std::pair<std::string, std::string> suite =
+      equals == std::string::npos ? std::pair(std::filesystem::path(word).stem().string(), word)
+                                  : std::pair(word.substr(0, equals), word.substr(equals + 1));
+  if (suite.first.empty() || suite.second.empty()) throw UserError("--suite {}: expected NAME=FILE", word);
+  return suite;
+}
+
 // Declares an option for every field of a table; what the user says is collected in `said` as a JSON object.
 template <class Struct>
 void add_fields(CLI::App& app, const Fields<Struct>& fields, Json& said) {

@@ -14,12 +14,6 @@ namespace {
 constexpr std::chrono::milliseconds kTerminalPeriod{200};
 constexpr std::chrono::seconds kPlainPeriod{10};
 
-std::string clock_text(double seconds) {
-  const auto whole = static_cast<std::int64_t>(seconds);
-  if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
-  return fmt::format("{}:{:02}", whole / 60, whole % 60);
-}
-
 // As much of a line as fits a row of the terminal: what wraps could not be overwritten.
 std::string one_row(const std::string& line) {
   winsize size = {};
@@ -29,6 +23,12 @@ std::string one_row(const std::string& line) {
 }
 
 }  // namespace
+
+std::string clock_text(double seconds) {
+  const auto whole = static_cast<std::int64_t>(seconds);
+  if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
 
 Progress::Progress(std::string label, std::int64_t total, bool quiet)
     : label_(std::move(label)),

@@ -9,6 +9,9 @@
 
 namespace routeopd::app {
 
+// "1:02:03" or "2:03".
+std::string clock_text(double seconds);
+
 class Progress {
  public:
   // `total` units of work, or -1 where nobody knows. Says nothing when `quiet`, nor in the first second.

@@ -282,28 +282,6 @@ class Lab(Case):
             self.assertEqual((self.path / "a" / name).read_bytes(), (LAB / name).read_bytes(), name)
         self.refuses("exists already", "lab", "make", "--out", self.path / "a", *arguments)
 
-    def test_main_runs_arms_and_says_what_they_show(self):
-        answer = self.succeeds("lab", "main", "--lab", LAB, "--out", self.path / "study", "--arms",
-                               "sampled_rkl,union_rkl", "--steps", 2, "--problems", 20, "--samples", 2, "--every", 1,
-                               "--seeds", 2, "--quiet")
-        first, second = ((self.path / "study" / f"union_rkl-seed{seed}" / "checkpoints" / "step_2" /
-                          "model.safetensors").read_bytes() for seed in (42, 43))
-        self.assertNotEqual(first, second, "two seeds, one run")
-        self.assertIn("union_rkl", answer.stdout)
-        self.assertIn("Against sampled_rkl", answer.stdout)
-        self.succeeds("compare", *(self.path / "study" / f"{arm}-seed42" / "eval" for arm in ("sampled_rkl", "union_rkl")))
-        self.refuses("did you mean routeopd", "lab", "main", "--out", self.path / "typo", "--arms", "sampled_rkl,routeodp")
-        self.assertFalse((self.path / "typo").exists())
-        study = json.loads((self.path / "study" / "study.json").read_text())
-        self.assertEqual([(r["arm"], r["seed"]) for r in study["runs"]],
-                         [(arm, seed) for seed in (42, 43) for arm in ("sampled_rkl", "union_rkl")])
-        self.assertEqual([p["step"] for p in study["runs"][0]["path"]], [0, 1, 2])
-        self.assertLess(study["base"], 0.6)
-        self.assertGreater(study["teacher"], 0.9)
-        for arm in study["arms"]:
-            self.assertGreater(arm["mass_before"], 0.05)
-            self.assertNotEqual(arm["mass_before"], arm["mass_after"])
-
 
 if __name__ == "__main__":
     unittest.main()

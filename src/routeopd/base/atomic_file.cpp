@@ -55,6 +55,14 @@ void AtomicFile::fail(std::string_view what) const {
   throw UserError("{}: {} ({})", path_.string(), what, std::strerror(errno));
 }
 
+void remove_partial_files(const std::filesystem::path& path) {
+  const std::string prefix = path.filename().string() + ".partial-";
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(path.parent_path(), ignored)) {
+    if (entry.path().filename().string().starts_with(prefix)) std::filesystem::remove(entry.path(), ignored);
+  }
+}
+
 void write_file(const std::filesystem::path& path, std::string_view text) {
   AtomicFile file(path);
   file.write(text);

@@ -33,6 +33,9 @@ class AtomicFile {
   bool committed_ = false;
 };
 
+// Removes what killed processes left of `path` before it had its name. Only for a directory that nobody else writes in.
+void remove_partial_files(const std::filesystem::path& path);
+
 // A whole file at once.
 void write_file(const std::filesystem::path& path, std::string_view text);
 

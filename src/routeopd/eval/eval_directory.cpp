@@ -40,15 +40,6 @@ void check_same_protocol(const fs::path& path, const Json& mine, const Json& the
       path.string(), field);
 }
 
-// What a process left that was killed while it wrote its first file.
-void remove_partial(const fs::path& path) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(path, ignored)) {
-    if (entry.path().filename().string().starts_with(fmt::format("{}.partial-", kProtocol)))
-      fs::remove(entry.path(), ignored);
-  }
-}
-
 std::string text_of(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -76,7 +67,7 @@ EvalDirectory::EvalDirectory(const fs::path& path, const Json& protocol, std::ve
     throw UserError("{}: exists already, a complete evaluation; name another directory, or remove it",
                     path.string());
   if (!stopped) {
-    remove_partial(path);
+    remove_partial_files(path / kProtocol);
     make_result_directory(path);
   }
   lock_.emplace(path);

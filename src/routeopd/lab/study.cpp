@@ -3,172 +3,242 @@
 #include "routeopd/lab/study.h"
 
 #include <algorithm>
-#include <cmath>
+#include <chrono>
 #include <optional>
+#include <set>
 
-#include "routeopd/base/atomic_directory.h"
 #include "routeopd/base/atomic_file.h"
-#include "routeopd/base/memory.h"
-#include "routeopd/engine/local_engine.h"
-#include "routeopd/eval/evaluate.h"
-#include "routeopd/lab/task.h"
-#include "routeopd/probe/mismatch.h"
-#include "routeopd/train/train.h"
+#include "routeopd/base/interrupt.h"
+#include "routeopd/formats/weight_files.h"
+#include "routeopd/lab/concentration.h"
+#include "routeopd/lab/cost.h"
+#include "routeopd/lab/study_pace.h"
+#include "routeopd/lab/study_probes.h"
+#include "routeopd/lab/study_run.h"
 
 namespace routeopd::lab {
 namespace {
 
-namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kLongestResponse = 80;  // the longest right solution has 50 tokens
-constexpr std::size_t kBankPrompts = 32;
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
-// What all runs share: the pair, the problems, the frozen states.
-class Bench {
+bool is_one_of(const std::string& part, const std::vector<std::string>& parts) {
+  return std::find(parts.begin(), parts.end(), part) != parts.end();
+}
+
+// Evaluated beside the runs.
+const std::vector<std::string> kUntrained = {"base", "teacher"};
+
+// What a part needs besides runs.
+bool needs_accuracy(const std::string& part) {
+  return is_one_of(part, {"main", "behaviour"});
+}
+bool needs_concentration(const std::string& part) {
+  return part == "mechanism";
+}
+
+class Driver {
  public:
-  explicit Bench(const StudyOptions& options)
-      : tokenizer_(options.laboratory / "base"),
-        base_(model::load_model(options.laboratory / "base")),
-        teacher_(model::load_model(options.laboratory / "teacher")) {
-    protocol_.n = options.samples;
-    protocol_.max_new_tokens = kLongestResponse;
-    protocol_.prompt_template = kTemplate;
-    suites_.push_back(eval::read_suite("heldout", (options.laboratory / "heldout.jsonl").string(), protocol_,
-                                       options.laboratory / "base", tokenizer_));
-    std::vector<Prompt>& problems = suites_.front().prompts;
-    if (options.problems > 0 && options.problems < std::ssize(problems))
-      problems.resize(static_cast<std::size_t>(options.problems));
-    engine::LocalEngine base(base_, tokenizer_.real_ids()), teacher(teacher_, tokenizer_.real_ids());
-    routing::ObjectiveOptions objective;
-    objective.k = options.k;
-    bank_.emplace(base, teacher, std::span(problems).first(std::min(problems.size(), kBankPrompts)),
-                  options.bank_states, kLongestResponse, objective, protocol_.seed);
-    base_mass_ = bank_->mass(base);
-  }
+  Driver(StudyFiles& files, const StudyWatch& watch)
+      : files_(files), options_(files.options()), watch_(watch) {}
 
-  double average_of(const model::Model& model) {
-    engine::LocalEngine engine(model, tokenizer_.real_ids());
-    const auto responses = eval::evaluate(engine, suites_.front(), protocol_, tokenizer_);
-    return grade::average(eval::correctness_of(responses, protocol_.n));
+  void run(const std::vector<std::string>& parts) {
+    plan(parts);
+    for (const std::string& part : parts) {
+      if (is_done(part)) continue;
+      now_.part = part;
+      begin_ = Clock::now();
+      try {
+        run_part(part);
+      } catch (...) {
+        files_.finish(part, false, seconds_since(begin_), "");
+        throw;
+      }
+    }
   }
-
-  // Kept as an eval directory that `routeopd compare` reads.
-  grade::Correctness evaluate_into(const fs::path& directory, const model::Model& model, const Json& who) {
-    engine::LocalEngine engine(model, tokenizer_.real_ids());
-    const eval::Evaluation all = eval::evaluate_into(directory, engine, suites_, protocol_, tokenizer_, who);
-    return eval::correctness_of(all.responses.front(), protocol_.n);
-  }
-
-  double mass_of(const model::Model& model) {
-    engine::LocalEngine engine(model, tokenizer_.real_ids());
-    return bank_->mass(engine);
-  }
-
-  double base_mass() const { return base_mass_; }
-  const model::Model& base() const { return base_; }
-  const model::Model& teacher() const { return teacher_; }
-  const text::Tokenizer& tokenizer() const { return tokenizer_; }
 
  private:
-  text::Tokenizer tokenizer_;
-  model::Model base_, teacher_;
-  eval::Protocol protocol_;
-  std::vector<eval::Suite> suites_;  // one
-  std::optional<probe::MismatchBank> bank_;
-  double base_mass_ = 0;
-};
+  bool has_eval(const std::string& name) const { return files_.manifest()["evals"].contains(name); }
 
-// Nothing is tuned for an arm: its name is all that differs.
-train::Recipe arm_recipe(const StudyOptions& options, const std::string& arm, std::uint64_t seed) {
-  train::Recipe recipe;
-  recipe.seed = seed;
-  recipe.out = (options.out / fmt::format("{}-seed{}", arm, seed)).string();
-  recipe.student.path = (options.laboratory / "base").string();
-  recipe.teacher.path = (options.laboratory / "teacher").string();
-  recipe.data.prompts = (options.laboratory / "train.jsonl").string();
-  recipe.data.prompt_template = kTemplate;
-  recipe.rollout.max_new_tokens = kLongestResponse;
-  recipe.objective = routing::objective_from({{"arm", arm}, {"k", options.k}});
-  recipe.optimizer.lr = options.lr;
-  recipe.train.steps = options.steps;
-  recipe.checkpoint.every = 0;
-  return recipe;
-}
-
-Json median_seconds(const std::vector<Json>& steps) {
-  Json medians = Json::object();
-  if (steps.empty()) return medians;
-  for (const auto& [stage, value] : steps.front().items()) {
-    std::vector<double> values;
-    for (const Json& step : steps) values.push_back(step.value(stage, 0.0));
-    std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
-    medians[stage] = values[values.size() / 2];
+  // Said so by the manifest, and its runs are still there.
+  bool is_done(const std::string& part) const {
+    const std::vector<PlannedRun> runs = runs_of(part, options_);
+    return files_.complete(part) &&
+           std::all_of(runs.begin(), runs.end(), [&](const PlannedRun& run) { return files_.complete(run); });
   }
-  return medians;
-}
 
-double number_of(const Json& metrics, const char* name) {
-  return metrics[name].is_number() ? metrics[name].get<double>() : std::nan("");
-}
+  void plan(const std::vector<std::string>& parts) {
+    std::set<std::string> seen;
+    for (const std::string& part : parts) {
+      if (is_done(part)) continue;
+      for (const PlannedRun& run : runs_of(part, options_)) {
+        if (seen.insert(run.name()).second && !files_.complete(run))
+          pace_.add(options_.steps, evaluations_of(run, options_.steps));
+      }
+      if (part == "cost") pace_.add(cost_steps(options_), 0);
+      if (needs_concentration(part) && !files_.has("concentration")) pace_.add(0, 1);
+    }
+    if (!files_.pair().suites.empty()) {
+      for (const std::string& name : kUntrained)
+        if (!has_eval(name)) pace_.add(0, 1);
+    }
+  }
 
-ArmRun run_arm(Bench& bench, const StudyOptions& options, const std::string& arm, std::uint64_t seed,
-               double base_average, const StudyWatch& watch) {
-  const train::Recipe recipe = arm_recipe(options, arm, seed);
-  reset_peak_resident();
-  train::Inputs inputs = train::load_inputs(recipe, bench.tokenizer());
-  ArmRun run;
-  run.arm = arm;
-  run.seed = seed;
-  run.mass_before = bench.base_mass();
-  run.path.emplace_back(0, base_average);
-  std::vector<Json> seconds;
-  const std::string what = fmt::format("{} seed {}", arm, seed);
-  train::train(recipe, inputs, [&](std::int64_t step, const Json& metrics) {
-    seconds.push_back(metrics["time"]);
-    run.peak_bytes = std::max(run.peak_bytes, metrics["memory"]["peak_bytes"].get<std::int64_t>());
-    if (step == options.steps) {
-      run.correctness = bench.evaluate_into(fs::path(recipe.out) / "eval", inputs.student,
-                                            {{"path", recipe.out}, {"step", step}});
-      run.path.emplace_back(step, grade::average(run.correctness));
-    } else if (options.evaluate_every > 0 && step % options.evaluate_every == 0) {
-      run.path.emplace_back(step, bench.average_of(inputs.student));
-      reset_peak_resident();  // evaluations do not count
+  void run_part(const std::string& part) {
+    std::string note;
+    bool complete = true;
+    if (part == "cost") {
+      make_cost();
+    } else {
+      if (files_.pair().suites.empty()) {
+        if (needs_accuracy(part)) note = "no suite of problems with answers was given: there is no accuracy";
+      } else {
+        for (const std::string& name : kUntrained) evaluate(name);
+      }
+      make_runs(part);
+      if (needs_concentration(part)) make_concentration();
+      if (part == "mechanism") complete = make_probes(note);
     }
-    if (watch) {
-      watch(what, step, options.steps,
-            fmt::format("loss {:.4f}, mass {:.3f}, Avg@{} {:.1f} % at step {}", number_of(metrics, "loss"),
-                        number_of(metrics, "mass"), options.samples, 100 * run.path.back().second,
-                        run.path.back().first));
+    files_.finish(part, complete, seconds_since(begin_), note);
+  }
+
+  // Loaded when something is to be done.
+  const LoadedPair& pair() {
+    if (!pair_) pair_.emplace(files_.pair(), options_);
+    return *pair_;
+  }
+  const StudyBank& bank() {
+    if (!bank_) bank_.emplace(pair(), options_);
+    return *bank_;
+  }
+
+  // The untrained student and the teacher.
+  void evaluate(const std::string& name) {
+    if (has_eval(name)) return;
+    const bool base = name == "base";
+    const std::string& path = base ? files_.pair().student : files_.pair().teacher;
+    const std::string directory = name + "/eval";
+    std::filesystem::create_directories(files_.path() / name);
+    tell({.part = now_.part, .what = name});
+    const auto begin = Clock::now();
+    pair().evaluate(files_.path() / directory, base ? pair().base() : pair().teacher(),
+                    {{"path", path}, {"weights", formats::weights_sha256(path)}},
+                    [&](const eval::EvalProgress& at) { tell_evaluation(at.done, at.total); });
+    pace_.evaluated(seconds_since(begin));
+    files_.put_eval(name, directory);
+  }
+
+  void make_runs(const std::string& part) {
+    const std::vector<PlannedRun> runs = runs_of(part, options_);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      if (files_.complete(runs[i])) continue;
+      check_interrupt();
+      tell({.part = part,
+            .what = runs[i].name(),
+            .run = static_cast<std::int64_t>(i) + 1,
+            .runs = std::ssize(runs),
+            .steps = options_.steps});
+      files_.record(runs[i], false);
+      make_one(runs[i]);
+      files_.record(runs[i], true);
     }
-  });
-  run.mass_after = bench.mass_of(inputs.student);
-  run.seconds = median_seconds(seconds);
-  return run;
-}
+  }
+
+  void make_one(const PlannedRun& run) {
+    std::optional<std::int64_t> first;  // the step that a run goes on from was made before
+    RunEvents events;
+    events.step = [&](std::int64_t step, double seconds, const std::string& note) {
+      if (!first) {
+        first = step;
+        for (std::int64_t made = 1; made < step; ++made)
+          pace_.add(-1, is_due(run, made, options_.steps) ? -1 : 0);
+      }
+      pace_.stepped(seconds);
+      now_.step = step;
+      now_.note = note;
+      tell();
+    };
+    events.evaluating = [&](std::int64_t, std::int64_t done, std::int64_t total) {
+      tell_evaluation(done, total);
+    };
+    events.evaluated = [&](std::int64_t, double seconds) { pace_.evaluated(seconds); };
+    make_run(run, files_.path() / StudyFiles::run_path(run), pair(), bank(), options_, events);
+  }
+
+  void make_concentration() {
+    if (files_.pair().suites.empty() || files_.has("concentration")) return;
+    tell({.part = now_.part, .what = "concentration"});
+    const auto begin = Clock::now();
+    write_concentration(files_.path() / "concentration.jsonl", pair(), options_,
+                        [&](std::int64_t done, std::int64_t total) {
+                          now_.note = fmt::format("{} of {} problems", done, total);
+                          tell();
+                        });
+    pace_.evaluated(seconds_since(begin));
+    files_.put("concentration", "concentration.jsonl");
+  }
+
+  bool make_probes(std::string& note) {
+    tell({.part = now_.part, .what = "probes"});
+    const std::vector<PlannedRun> runs = runs_of("mechanism", options_);
+    const auto followed = std::find_if(runs.begin(), runs.end(), [](const PlannedRun& run) {
+      return run.variant.name == "routeopd" && run.hold > 0;
+    });
+    if (followed == runs.end()) {
+      note = "no run of routeopd whose middle checkpoint stays: there are no probes";
+      return true;
+    }
+    const bool made = (files_.has("bank") || make_bank(files_, pair())) &&
+                      run_probes(files_, pair(),
+                                 files_.path() / StudyFiles::run_path(*followed) / "checkpoints" /
+                                     fmt::format("step_{}", followed->hold));
+    if (!made) note = "the probes are not available";
+    return made;
+  }
+
+  void make_cost() {
+    if (files_.has("cost")) return;
+    tell({.part = now_.part, .what = "cost"});
+    const Json cost =
+        measure_cost(pair(), options_, [&](std::int64_t done, std::int64_t total, double seconds) {
+          pace_.stepped(2 * seconds, 2);
+          now_.note = fmt::format("{} of {} steps", done, total);
+          tell();
+        });
+    write_file(files_.path() / "cost.json", cost.dump(2) + "\n");
+    files_.put("cost", "cost.json");
+  }
+
+  void tell(StudyProgress now) {
+    now_ = std::move(now);
+    tell();
+  }
+  void tell() {
+    now_.seconds_left = pace_.seconds_left();
+    if (watch_) watch_(now_);
+  }
+  void tell_evaluation(std::int64_t done, std::int64_t total) {
+    now_.note = fmt::format("{} of {} responses", done, total);
+    tell();
+  }
+
+  StudyFiles& files_;
+  const StudyOptions& options_;
+  const StudyWatch& watch_;
+  std::optional<LoadedPair> pair_;
+  std::optional<StudyBank> bank_;
+  StudyPace pace_;
+  StudyProgress now_;
+  Clock::time_point begin_;
+};
 
 }  // namespace
 
-Study run_study(const StudyOptions& options, const StudyWatch& watch) {
-  for (const std::string& arm : options.arms) {
-    if (arm_recipe(options, arm, 0).sft())
-      throw UserError("arms: sft has no teacher; choose arms of the method");
-    if (std::count(options.arms.begin(), options.arms.end(), arm) > 1)
-      throw UserError("arms: {} is named twice", arm);
-  }
-  Bench bench(options);
-  make_result_directory(options.out);
-  Study study;
-  study.options = options;
-  study.base = bench.average_of(bench.base());
-  study.teacher = bench.average_of(bench.teacher());
-  for (const std::uint64_t seed : options.seeds) {
-    for (const std::string& arm : options.arms) {
-      study.runs.push_back(run_arm(bench, options, arm, seed, study.base, watch));
-      // After every arm: what is done is not lost.
-      write_file(options.out / "study.json", study_json(study).dump(2) + "\n");
-    }
-  }
-  return study;
+void run_study(StudyFiles& files, const std::vector<std::string>& parts, const StudyWatch& watch) {
+  Driver(files, watch).run(parts);
 }
 
 }  // namespace routeopd::lab

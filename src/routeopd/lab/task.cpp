@@ -12,50 +12,10 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/base/philox.h"
+#include "routeopd/lab/words.h"
 
 namespace routeopd::lab {
 namespace {
-
-using Words = std::vector<std::string_view>;
-
-const Words kNames = {"Mia",   "Ben",   "Ana",   "Tom",   "Eva",   "Sam",   "Lea",   "Max",
-                      "Zoe",   "Leo",   "Ida",   "Jan",   "Amy",   "Dan",   "Ruth",  "Paul",
-                      "Nora",  "Omar",  "Lucy",  "Hugo",  "Vera",  "Ivan",  "Rosa",  "Carl",
-                      "Emma",  "Noah",  "Lily",  "Jack",  "Ella",  "Finn",  "Maya",  "Karl",
-                      "Jana",  "Erik",  "Lara",  "Otto",  "Sofia", "Peter", "Clara", "David",
-                      "Julia", "Simon", "Alice", "Felix", "Irene", "Oscar", "Helen", "Victor"};
-const Words kNouns = {"apples", "pears",   "plums",  "lemons", "cherries", "melons",  "grapes",  "nuts",
-                      "eggs",   "cakes",   "rolls",  "pies",   "coins",    "stamps",  "cards",   "books",
-                      "pens",   "pencils", "shells", "stones", "beads",    "marbles", "buttons", "ribbons",
-                      "balls",  "kites",   "dolls",  "boats",  "flowers",  "candles", "tickets", "badges",
-                      "keys",   "cups",    "plates", "spoons", "rings",    "masks",   "hats",    "socks",
-                      "bricks", "tiles",   "ropes",  "jars",   "boxes",    "bags",    "maps",    "toys",
-                      "drums",  "flags"};
-const Words kGains = {"buys",  "finds",    "gets",     "wins",    "picks",
-                      "earns", "collects", "receives", "gathers", "borrows"};
-const Words kLosses = {"loses",  "sells",   "eats",   "drops",   "uses",
-                       "spends", "donates", "breaks", "returns", "throws"};
-
-// A way to say something, and how often the teacher and the base student say it so.
-struct Phrase {
-  std::string_view words;  // NAME stands for the problem's name
-  double teacher;
-  double base;
-};
-using Phrases = std::vector<Phrase>;
-
-const Phrases kOpeners = {{"We start with", 1, 2},      {"First there are", 1, 2},
-                          {"Initially NAME has", 1, 1}, {"Originally NAME owns", 1, 1},
-                          {"At first we count", 1, 1},  {"To begin take", 1, 1}};
-const Phrases kConnectives = {{"Next", 1, 4},  {"Then", 1, 2},       {"Now", 1, 1},
-                              {"Later", 1, 1}, {"Afterwards", 1, 1}, {"So", 1, 1}};
-const Phrases kPlus = {{"plus", 1, 1}, {"and", 1, 3}, {"with", 1, 1}, {"adding", 1, 1}};
-const Phrases kMinus = {{"minus", 1, 1}, {"less", 1, 3}, {"without", 1, 1}, {"removing", 1, 1}};
-const Phrases kResults = {{"makes", 1, 1}, {"gives", 1, 4},   {"equals", 1, 1},
-                          {"is", 1, 2},    {"becomes", 1, 1}, {"yields", 1, 1}};
-const Phrases kClosings = {{"The", 1, 5}, {"Thus the", 1, 1}, {"Hence the", 1, 1}, {"Therefore the", 1, 1}};
-const Phrases kGuesses = {
-    {"Maybe we can say the", 1, 1}, {"Clearly we can say the", 1, 4}, {"Probably we can say the", 1, 1}};
 
 // A run of addressed random numbers: draw 0, 1, … of one object.
 class Dice {
@@ -151,6 +111,31 @@ std::string Problem::text() const {
     what += fmt::format("{} {}", verbs[i], std::abs(moves[i]));
   }
   return fmt::format("{} has {} {}. Then {}{}. How many {} are left?", name, start, noun, name, what, noun);
+}
+
+std::optional<Problem> parse_problem(std::string_view text) {
+  constexpr std::size_t kLongest = 1000, kMostMoves = 16;
+  if (text.size() > kLongest) return std::nullopt;
+  std::string plain(text);
+  std::replace_if(plain.begin(), plain.end(), [](char c) { return c == '.' || c == ',' || c == '?'; }, ' ');
+  std::istringstream words(plain);
+  Problem problem;
+  std::string has, then, who, verb;
+  words >> problem.name >> has >> problem.start >> problem.noun >> then >> who;
+  problem.answer = problem.start;
+  while (words >> verb && verb != "How" && problem.moves.size() < kMostMoves) {
+    if (verb == "and") continue;
+    std::int32_t size = 0;
+    if (!(words >> size) || size < 0) return std::nullopt;
+    const bool gains = std::find(kGains.begin(), kGains.end(), verb) != kGains.end();
+    if (!gains && std::find(kLosses.begin(), kLosses.end(), verb) == kLosses.end()) return std::nullopt;
+    problem.moves.push_back(gains ? size : -size);
+    problem.verbs.push_back(verb);
+    problem.answer += problem.moves.back();
+  }
+  // Whatever was passed over shows when it is written again.
+  if (problem.start < 0 || problem.start > kLargestNumber || problem.text() != text) return std::nullopt;
+  return problem;
 }
 
 // FNV-1a of the canonical form; one problem in eight is held out.

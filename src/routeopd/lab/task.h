@@ -18,7 +18,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace routeopd::lab {
@@ -35,6 +37,9 @@ struct Problem {
 
   std::string text() const;  // "Mia has 12 apples. Then …"
 };
+
+// The problem whose text() this is; none where it is no text of the task. The text may come from anybody.
+std::optional<Problem> parse_problem(std::string_view text);
 
 // How a problem is asked: a template with {problem}, as in a recipe.
 inline constexpr const char* kTemplate = "Problem: {problem}\nSolution:";

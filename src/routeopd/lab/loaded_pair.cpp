@@ -1,0 +1,108 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/lab/loaded_pair.h"
+
+#include "routeopd/engine/local_engine.h"
+#include "routeopd/eval/eval_directory.h"
+#include "routeopd/lab/checker.h"
+
+namespace routeopd::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Nothing is tuned for an arm: its settings are all that differs.
+train::Recipe shared_recipe(const StudyPair& pair, const StudyOptions& options) {
+  train::Recipe recipe;
+  recipe.student.path = pair.student;
+  recipe.teacher.path = pair.teacher;
+  recipe.data.prompts = pair.prompts;
+  recipe.data.prompt_template = options.prompt_template;
+  recipe.rollout.prompts_per_step = options.prompts_per_step;
+  recipe.rollout.n = options.n;
+  recipe.rollout.max_new_tokens = options.max_new;
+  recipe.optimizer.lr = options.lr;
+  recipe.train.steps = options.steps;
+  recipe.checkpoint.every = options.save_every;
+  recipe.checkpoint.keep = 0;  // the study removes those it does not need
+  recipe.eval.suites = pair.suites;
+  recipe.eval.n = options.samples;
+  recipe.eval.max_new_tokens = options.max_new;
+  recipe.probe.states = options.states;
+  return train::resolved(recipe);
+}
+
+eval::Protocol protocol_of(const train::Recipe& recipe) {
+  eval::Protocol protocol;
+  protocol.n = recipe.eval.n;
+  protocol.temperature = recipe.eval.temperature;
+  protocol.top_p = recipe.eval.top_p;
+  protocol.max_new_tokens = recipe.eval.max_new_tokens;
+  protocol.prompt_template = recipe.data.prompt_template;
+  return protocol;
+}
+
+// The problem inside a prompt of the laboratory's template.
+Problem problem_of(const Prompt& prompt, const std::string& words, const std::string& file) {
+  const std::size_t before = words.find("{problem}");
+  const std::size_t around = words.size() - std::string_view("{problem}").size();
+  if (before != std::string::npos && prompt.text.size() >= around) {
+    if (auto problem =
+            parse_problem(std::string_view(prompt.text).substr(before, prompt.text.size() - around)))
+      return *problem;
+  }
+  throw UserError(
+      "{}: problem {} is none of the laboratory's; name the pair with --student, --teacher and --prompts",
+      file, prompt.id);
+}
+
+}  // namespace
+
+LoadedPair::LoadedPair(const StudyPair& pair, const StudyOptions& options)
+    : pair_(pair),
+      tokenizer_(pair.student),
+      recipe_(shared_recipe(pair, options)),
+      protocol_(protocol_of(recipe_)) {
+  train::Inputs inputs = train::load_inputs(recipe_, tokenizer_);
+  train::check_inputs(recipe_, inputs);
+  base_ = inputs.student;
+  teacher_ = *inputs.teacher;
+  prompts_ = std::move(inputs.prompts);
+  too_long_ = inputs.too_long;
+  unchecked_ = inputs.unchecked;
+  for (const auto& [name, path] : pair.suites) {
+    eval::Suite& suite =
+        suites_.emplace_back(eval::read_suite(name, path, protocol_, pair.student, tokenizer_));
+    if (options.problems > 0 && options.problems < std::ssize(suite.prompts))
+      suite.prompts.resize(static_cast<std::size_t>(options.problems));
+    if (!pair.laboratory) continue;
+    for (const Prompt& prompt : suite.prompts)
+      problems_[prompt.id] = problem_of(prompt, protocol_.prompt_template, path);
+  }
+}
+
+train::Inputs LoadedPair::inputs() const {
+  train::Inputs inputs;
+  inputs.student = model::clone_model(base_);
+  inputs.teacher = teacher_;
+  inputs.real_ids = tokenizer_.real_ids();
+  inputs.prompts = prompts_;
+  inputs.too_long = too_long_;
+  inputs.unchecked = unchecked_;
+  inputs.tokenizer = &tokenizer_;
+  return inputs;
+}
+
+double LoadedPair::evaluate(const fs::path& directory, const model::Model& student, const Json& identity,
+                            const eval::EvalWatch& watch) const {
+  const Json protocol = eval::protocol_json(identity, protocol_, suites_);
+  std::optional<Json> summary = eval::finished_evaluation(directory, protocol);
+  if (!summary) {
+    engine::LocalEngine engine(student, tokenizer_.real_ids());
+    summary = eval::evaluate_into(directory, engine, suites_, protocol_, tokenizer_, identity, watch).summary;
+  }
+  if (pair_.laboratory && !fs::exists(directory / "labels.jsonl")) label_directory(directory, problems_);
+  return (*summary)["avg"].get<double>();
+}
+
+}  // namespace routeopd::lab

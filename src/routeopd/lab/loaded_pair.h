@@ -1,0 +1,58 @@
+// A study's pair in memory: what all of its runs share. Loaded once; a run gets a copy of the student's weights.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "routeopd/eval/evaluate.h"
+#include "routeopd/lab/study_options.h"
+#include "routeopd/lab/task.h"
+#include "routeopd/model/model.h"
+#include "routeopd/text/tokenizer.h"
+#include "routeopd/train/inputs.h"
+
+namespace routeopd::lab {
+
+class LoadedPair {
+ public:
+  // Throws UserError as train::load_inputs() does, and for problems that are not the laboratory's where they should be.
+  LoadedPair(const StudyPair& pair, const StudyOptions& options);
+  LoadedPair(const LoadedPair&) = delete;
+  LoadedPair& operator=(const LoadedPair&) = delete;
+
+  const model::Model& base() const { return base_; }
+  const model::Model& teacher() const { return teacher_; }
+  const text::Tokenizer& tokenizer() const { return tokenizer_; }
+  const std::vector<eval::Suite>& suites() const { return suites_; }
+  const std::vector<Prompt>& prompts() const { return prompts_; }
+
+  // Of a run that begins: the starting student's own copy, the teacher shared.
+  train::Inputs inputs() const;
+
+  // The recipe of a run but for its arm, seed and directory.
+  const train::Recipe& recipe() const { return recipe_; }
+
+  // Evaluates `student` into `directory`, or goes on with it, and labels the responses where the checker can read them.
+  // Nothing where that was done. `student` is {"path", …}, as summary.json will have it. Gives the average.
+  double evaluate(const std::filesystem::path& directory, const model::Model& student, const Json& identity,
+                  const eval::EvalWatch& watch = {}) const;
+
+ private:
+  StudyPair pair_;
+  text::Tokenizer tokenizer_;
+  train::Recipe recipe_;
+  model::Model base_, teacher_;
+  std::vector<Prompt> prompts_;
+  std::int64_t too_long_ = 0;
+  std::string unchecked_;
+  eval::Protocol protocol_;
+  std::vector<eval::Suite> suites_;
+  std::unordered_map<std::string, Problem> problems_;  // of the laboratory, by id
+};
+
+}  // namespace routeopd::lab

@@ -1,0 +1,219 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/lab/study_files.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "routeopd/base/atomic_directory.h"
+#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/cpu.h"
+#include "routeopd/base/sha256.h"
+#include "routeopd/formats/json_file.h"
+#include "routeopd/formats/weight_files.h"
+
+namespace routeopd::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kManifest = "study.json";
+constexpr std::int64_t kMostBytes = 1 << 26;
+constexpr std::int64_t kVersion = 1;
+
+// What the pair's files hold: the same paths may hold something else when a study goes on.
+Json contents_of(const StudyPair& pair) {
+  Json suites = Json::object();
+  for (const auto& [name, path] : pair.suites) suites[name] = sha256_of_file(path);
+  return {{"student", formats::weights_sha256(pair.student)},
+          {"teacher", formats::weights_sha256(pair.teacher)},
+          {"prompts", sha256_of_file(pair.prompts)},
+          {"suites", suites}};
+}
+
+[[noreturn]] void refuse(const fs::path& path, const std::string& field, const Json& there,
+                         const Json& said) {
+  throw UserError(
+      "{}: the study was begun with another {} ({}, now {}); say the same, or name another directory",
+      path.string(), field, shown(there), shown(said));
+}
+
+// Fields of `said` that `there` has otherwise.
+void check_same(const fs::path& path, const Json& there, const Json& said, const std::string& prefix) {
+  for (const auto& item : said.items()) {
+    const Json& before = formats::value_or_null(there, item.key().c_str());
+    if (before != item.value()) refuse(path, prefix + item.key(), before, item.value());
+  }
+}
+
+}  // namespace
+
+StudyFiles::StudyFiles(const fs::path& out, const StudyRequest& request) : path_(out) {
+  std::error_code ignored;
+  if (fs::exists(path_ / kManifest, ignored)) {
+    lock_.emplace(path_);
+    go_on(request);
+  } else {
+    begin(request);
+  }
+}
+
+void StudyFiles::begin(const StudyRequest& request) {
+  if (!request.pair)
+    throw UserError(
+        "{}: no study is there to go on with; name a pair with --lab, or --student, --teacher and --prompts",
+        path_.string());
+  pair_ = *request.pair;
+  quick_ = request.quick;
+  options_ = with_settings(default_options(pair_.laboratory, quick_), request.settings);
+  Json pair = json_of(pair_);
+  pair["sha256"] = contents_of(pair_);
+  Json options = json_of(options_);
+  options["quick"] = quick_;
+  manifest_ = {{"kind", "study"},
+               {"version", kVersion},
+               {"pair", pair},
+               {"options", options},
+               {"machine", {{"cpu", cpu_model()}, {"threads", at::get_num_threads()}}},
+               {"parts", Json::object()},
+               {"evals", Json::object()},
+               {"bank", nullptr},
+               {"concentration", nullptr},
+               {"runs", Json::array()},
+               {"probes", Json::array()},
+               {"cost", nullptr}};
+  remove_partial_files(path_ / kManifest);
+  make_result_directory(path_);
+  lock_.emplace(path_);
+  save();
+}
+
+void StudyFiles::go_on(const StudyRequest& request) {
+  const fs::path file = path_ / kManifest;
+  manifest_ = formats::read_json_object(file, kMostBytes);
+  if (formats::value_or_null(manifest_, "kind") != "study" ||
+      formats::value_or_null(manifest_, "version") != kVersion)
+    throw UserError("{}: is no study of version {}", file.string(), kVersion);
+  try {
+    pair_ = pair_of(manifest_.at("pair"));
+    Json options = manifest_.at("options");
+    quick_ = options.at("quick").get<bool>();
+    options.erase("quick");
+    options_ = with_settings({}, options);
+    for (const char* name : {"parts", "evals"})
+      if (!manifest_.at(name).is_object()) throw UserError("{}: expected an object", name);
+    for (const char* name : {"runs", "probes"})
+      if (!manifest_.at(name).is_array()) throw UserError("{}: expected a list", name);
+    for (const Json& run : manifest_["runs"]) {
+      if (!run.at("path").is_string() || !run.at("complete").is_boolean())
+        throw UserError("runs: expected path and complete");
+    }
+    for (const auto& item : manifest_["parts"].items()) {
+      if (!item.value().at("complete").is_boolean()) throw UserError("parts: expected complete");
+    }
+  } catch (const std::exception& error) {  // a field is missing, or of another type
+    throw UserError("{}: cannot be gone on with ({}); mend it, or name another directory", file.string(),
+                    error.what());
+  }
+  if (request.quick && !quick_) refuse(path_, "quick", false, true);
+  const Json asked = json_of(with_settings(options_, request.settings));
+  Json said = Json::object();
+  for (const auto& item : request.settings.items()) said[item.key()] = asked[item.key()];
+  check_same(path_, json_of(options_), said, "");
+  if (request.pair) check_same(path_, manifest_["pair"], json_of(*request.pair), "pair.");
+  check_same(path_, formats::value_or_null(manifest_["pair"], "sha256"), contents_of(pair_),
+             "content of pair.");
+}
+
+void StudyFiles::save() const {
+  write_file(path_ / kManifest, manifest_.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+bool StudyFiles::complete(const std::string& part) const {
+  const Json& parts = manifest_["parts"];
+  return parts.contains(part) && parts[part]["complete"].get<bool>();
+}
+
+void StudyFiles::finish(const std::string& part, bool complete, double seconds, const std::string& note) {
+  Json& entry = manifest_["parts"][part];
+  const double before = entry.is_object() ? entry.value("seconds", 0.0) : 0.0;
+  entry = {{"complete", complete}, {"seconds", before + seconds}};
+  if (!note.empty()) entry["note"] = note;
+  save();
+}
+
+std::string StudyFiles::run_path(const PlannedRun& run) {
+  return fmt::format("runs/{}", run.name());
+}
+
+std::string StudyFiles::eval_path(const PlannedRun& run) const {
+  return fmt::format("{}/eval/step_{}", run_path(run), options_.steps);
+}
+
+bool StudyFiles::complete(const PlannedRun& run) const {
+  for (const Json& entry : manifest_["runs"]) {
+    if (entry["path"] == run_path(run) && entry["complete"].get<bool>()) {
+      std::error_code ignored;  // a run that was taken away is made again
+      return fs::exists(path_ / run_path(run) / "metrics.jsonl", ignored) &&
+             (pair_.suites.empty() || fs::exists(path_ / eval_path(run) / "summary.json", ignored));
+    }
+  }
+  return false;
+}
+
+void StudyFiles::record(const PlannedRun& run, bool complete) {
+  const routing::ObjectiveOptions objective = objective_of(run.variant, options_);
+  Json settings = run.variant.settings;
+  settings.erase("arm");
+  const Json entry = {{"name", run.variant.name},
+                      {"arm", objective.arm},
+                      {"k", objective.k == routing::kFullSupport ? Json("full") : Json(objective.k)},
+                      {"m", objective.m},
+                      {"pairs", objective.pairs == routing::Pairs::kExact ? "exact" : "sample"},
+                      {"settings", settings},
+                      {"seed", run.seed},
+                      {"path", run_path(run)},
+                      {"eval", pair_.suites.empty() ? Json() : Json(eval_path(run))},
+                      {"complete", complete}};
+  Json& runs = manifest_["runs"];
+  const auto same = std::find_if(runs.begin(), runs.end(),
+                                 [&](const Json& other) { return other["path"] == entry["path"]; });
+  if (same == runs.end()) {
+    runs.push_back(entry);
+  } else {
+    *same = entry;
+  }
+  save();
+}
+
+bool StudyFiles::has(const std::string& piece) const {
+  std::error_code ignored;
+  const Json& path = formats::value_or_null(manifest_, piece.c_str());
+  return path.is_string() && fs::exists(path_ / path.get<std::string>(), ignored);
+}
+
+void StudyFiles::put(const std::string& piece, const std::string& path) {
+  manifest_[piece] = path;
+  save();
+}
+
+void StudyFiles::put_eval(const std::string& whose, const std::string& path) {
+  manifest_["evals"][whose] = path;
+  save();
+}
+
+void StudyFiles::put_probe(const std::string& name, const std::string& path, const std::string& at) {
+  const Json entry = {{"name", name}, {"path", path}, {"at", at}};
+  Json& probes = manifest_["probes"];
+  const auto same =
+      std::find_if(probes.begin(), probes.end(), [&](const Json& other) { return other["path"] == path; });
+  if (same == probes.end()) {
+    probes.push_back(entry);
+  } else {
+    *same = entry;
+  }
+  save();
+}
+
+}  // namespace routeopd::lab

@@ -1,0 +1,91 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/lab/study_run.h"
+
+#include <charconv>
+#include <chrono>
+#include <cmath>
+
+#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/memory.h"
+#include "routeopd/train/train.h"
+
+namespace routeopd::lab {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Only the newest checkpoint is needed to go on, and `hold` by the probes.
+void remove_checkpoints(const fs::path& run, std::int64_t before, std::int64_t hold) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(run / "checkpoints", ignored)) {
+    const std::string name = entry.path().filename().string();
+    std::int64_t step = 0;
+    if (!name.starts_with("step_")) continue;
+    std::from_chars(name.data() + 5, name.data() + name.size(), step);
+    if (name == fmt::format("step_{}", step) && step < before && step != hold)
+      fs::remove_all(entry.path(), ignored);
+  }
+}
+
+std::string note_of(const Json& metrics) {
+  const auto number = [&](const char* name) {
+    const Json value = metrics.value(name, Json());
+    return value.is_number() ? value.get<double>() : std::nan("");
+  };
+  return fmt::format("loss {:.4f}, mass {:.3f}", number("loss"), number("mass"));
+}
+
+train::Recipe recipe_of(const PlannedRun& run, const fs::path& directory, const LoadedPair& pair,
+                        const StudyOptions& options) {
+  train::Recipe recipe = pair.recipe();
+  recipe.seed = run.seed;
+  recipe.out = directory.string();
+  recipe.objective = objective_of(run.variant, options);
+  recipe.probe.every = run.every > 0 ? run.every : options.steps;
+  recipe.eval.every = recipe.eval.suites.empty() ? 0 : recipe.probe.every;
+  return recipe;
+}
+
+}  // namespace
+
+bool is_due(const PlannedRun& run, std::int64_t step, std::int64_t steps) {
+  return step == steps || (run.every > 0 && step % run.every == 0);
+}
+
+std::int64_t evaluations_of(const PlannedRun& run, std::int64_t steps) {
+  return run.every > 0 ? (steps + run.every - 1) / run.every : 1;
+}
+
+void make_run(const PlannedRun& run, const fs::path& directory, const LoadedPair& pair, const StudyBank& bank,
+              const StudyOptions& options, const RunEvents& events) {
+  const train::Recipe recipe = recipe_of(run, directory, pair, options);
+  train::Inputs inputs = pair.inputs();
+  RunProbe probe(bank, directory, inputs.student);
+  reset_peak_resident();
+  remove_partial_files(directory / "recipe.toml");
+  train::train(
+      recipe, inputs,
+      [&](std::int64_t step, const Json& metrics) {
+        events.step(step, metrics.value("time", Json::object()).value("total", 0.0), note_of(metrics));
+        remove_checkpoints(directory, step, run.hold);
+        if (is_due(run, step, options.steps)) {
+          const auto begin = Clock::now();
+          if (!pair.suites().empty())
+            pair.evaluate(directory / "eval" / fmt::format("step_{}", step), inputs.student,
+                          {{"path", recipe.out}, {"step", step}},
+                          [&](const eval::EvalProgress& at) { events.evaluating(step, at.done, at.total); });
+          probe.after(step);
+          events.evaluated(step, seconds_since(begin));
+          reset_peak_resident();  // evaluations do not count
+        }
+      },
+      train::Start::kResume);
+}
+
+}  // namespace routeopd::lab

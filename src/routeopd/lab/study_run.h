@@ -1,0 +1,33 @@
+// One training run of a study: made, or gone on with, to its end, with its evaluations and probes on the way.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "routeopd/lab/loaded_pair.h"
+#include "routeopd/lab/study_probes.h"
+#include "routeopd/lab/variants.h"
+
+namespace routeopd::lab {
+
+// Told after every step, and now and then while an evaluation is under way.
+struct RunEvents {
+  std::function<void(std::int64_t step, double seconds, const std::string& note)> step;
+  std::function<void(std::int64_t step, std::int64_t done, std::int64_t total)> evaluating;
+  std::function<void(std::int64_t step, double seconds)> evaluated;
+};
+
+// Steps after which a run is evaluated and probed.
+bool is_due(const PlannedRun& run, std::int64_t step, std::int64_t steps);
+std::int64_t evaluations_of(const PlannedRun& run, std::int64_t steps);
+
+// Trains into `directory`. Whatever of it is there already is used: a run that was killed goes on from its newest
+// checkpoint, to the same bits.
+void make_run(const PlannedRun& run, const std::filesystem::path& directory, const LoadedPair& pair,
+              const StudyBank& bank, const StudyOptions& options, const RunEvents& events);
+
+}  // namespace routeopd::lab
