@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "routeopd/grade/statistics.h"
 
@@ -31,8 +32,18 @@ struct Level {
   std::optional<grade::Interval> interval;
 };
 
+// Of two levels, how sure their order is.
+struct Evidence {
+  std::optional<grade::Interval> difference;    // first - second, paired, in the paper's unit
+  std::vector<std::optional<double>> per_seed;  // the same for each training seed, where that is all there is
+};
+
 // "The paper has higher fidelity for routeopd than for sampled_rkl (90.4 against 35.4); here 71.2 [70.0, 72.4] against 65.0
-// [64.1, 65.9]: shown." With intervals that overlap nothing is shown; without any only the order is told.
-std::string level_sentence(const std::string& what, const Level& first, const Level& second, int digits);
+// [64.1, 65.9], a difference of +6.2 [+5.1, +7.3]: shown." The paired difference decides where there is one; without it
+// two intervals, which show nothing while they overlap; without those the order is told, and how many seeds have it.
+// Numbers have `digits` digits behind the point, three significant ones with kSignificant.
+inline constexpr int kSignificant = -1;
+std::string level_sentence(const std::string& what, const Level& first, const Level& second, int digits,
+                           const Evidence& evidence = {});
 
 }  // namespace routeopd::report

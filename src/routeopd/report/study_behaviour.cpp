@@ -140,14 +140,12 @@ Block errors_block(const StudyView& view) {
     if (!count || !total) return std::nullopt;
     return 100 * *count / *total;
   };
-  std::map<std::string, Composition> found;
   for (const std::string& name : behaviour_names()) {
     const std::optional<Composition> composition = composition_of(view.files, name);
     if (!composition) {
       absent.push_back(name);
       continue;
     }
-    found[name] = *composition;
     Cells cells = {name};
     for (const Label label : kShownLabels)
       cells.push_back(percent(composition->counts[grade::index_of(label)] / composition->total, 1));
@@ -156,17 +154,13 @@ Block errors_block(const StudyView& view) {
     for (const Label label : kShownLabels) cells.push_back(number(paper_share(name, label), 1));
     table.add(std::move(cells));
   }
-  if (found.contains("sampled_rkl") && found.contains("routeopd")) {
+  for (const char* arm : {"sampled_rkl", "fixed_mid"}) {
     for (const Label label : {Label::kReasoning, Label::kArithmetic, Label::kPrematureStop, Label::kFormat}) {
-      const auto level = [&](const std::string& name) {
-        return Level{.name = name,
-                     .paper = *paper_share(name, label),
-                     .here = 100 * found[name].counts[grade::index_of(label)] / found[name].total,
-                     .interval = {}};
-      };
-      const Level mine = level("routeopd"), other = level("sampled_rkl");
-      if (mine.paper != other.paper)
-        say(block.words, level_sentence("share of " + grade::name_of(label), mine, other, 1));
+      const std::optional<Contrast> contrast = view.grades.label_contrast(arm, "routeopd", label);
+      const double paper = *paper_share("routeopd", label) - *paper_share(arm, label);
+      if (contrast && paper != 0)
+        say(block.words, effect_sentence(fmt::format("the share of {} of routeopd", grade::name_of(label)),
+                                         fmt::format("that of {}", arm), paper, contrast->difference));
     }
   }
   say(block.words, "The paper's are 480 responses an arm to AIME24.");
@@ -276,45 +270,42 @@ Block lengths_block(const StudyView& view) {
   for (const Column& column : kLengths) titles.push_back(fmt::format("paper {}", column.title));
   for (const Column& column : kRates) titles.push_back(fmt::format("paper {}", column.title));
   TextTable table = number_table(titles);
-  const auto mean = [&](const std::string& name, const auto& value) {
+  const auto in_summary = [](const Json& summary, const char* key) {
+    const bool rate = std::string_view(key).ends_with("_rate");
+    return rate ? number_at(summary, {"average", key}) : number_at(summary, {"average", "length", key});
+  };
+  const auto mean = [&](const std::string& name, const char* key) {
     std::vector<std::optional<double>> values;
-    for (const EvalFiles* eval : evals_of(view.files, name)) values.push_back(value(eval->summary));
+    for (const EvalFiles* eval : evals_of(view.files, name)) values.push_back(in_summary(eval->summary, key));
     return mean_of(values);
   };
-  const auto length = [&](const std::string& name, const char* key) {
-    return mean(name, [key](const Json& summary) { return number_at(summary, {"average", "length", key}); });
-  };
-  const auto rate = [&](const std::string& name, const char* key) {
-    return mean(name, [key](const Json& summary) { return number_at(summary, {"average", key}); });
-  };
   for (const std::string& name : behaviour_names()) {
-    if (!length(name, "mean") && !rate(name, "clip_rate")) {
+    if (!mean(name, "mean") && !mean(name, "clip_rate")) {
       absent.push_back(name);
       continue;
     }
     Cells cells = {name};
-    for (const Column& column : kLengths) cells.push_back(number(length(name, column.key), 1));
-    for (const Column& column : kRates) cells.push_back(percent(rate(name, column.key)));
+    for (const Column& column : kLengths) cells.push_back(number(mean(name, column.key), 1));
+    for (const Column& column : kRates) cells.push_back(percent(mean(name, column.key)));
     for (const Column& column : kLengths) cells.push_back(paper_cell("lengths", name, column.key, 0));
     for (const Column& column : kRates) cells.push_back(paper_cell("lengths", name, column.key, 2));
     table.add(std::move(cells));
   }
-  const auto compare = [&](const char* what, const char* key, double unit, const auto& value, int digits) {
-    const auto mine = value("routeopd", key), other = value("sampled_rkl", key);
+  const auto compare = [&](const char* what, const char* key, double unit, int digits) {
+    const auto mine = mean("routeopd", key), other = mean("sampled_rkl", key);
     if (!mine || !other) return;
-    say(block.words, level_sentence(what,
-                                    {.name = "routeopd",
-                                     .paper = *paper_number("lengths", "routeopd", key),
-                                     .here = unit * *mine,
-                                     .interval = {}},
-                                    {.name = "sampled_rkl",
-                                     .paper = *paper_number("lengths", "sampled_rkl", key),
-                                     .here = unit * *other,
-                                     .interval = {}},
-                                    digits));
+    const auto own = [&](const StudyRun& run) { return in_summary(run.eval.summary, key); };
+    const auto level = [&](const char* arm, double here) {
+      return Level{
+          .name = arm, .paper = *paper_number("lengths", arm, key), .here = unit * here, .interval = {}};
+    };
+    say(block.words,
+        level_sentence(
+            what, level("routeopd", *mine), level("sampled_rkl", *other), digits,
+            {.difference = {}, .per_seed = seed_differences(view.files, "routeopd", "sampled_rkl", own)}));
   };
-  compare("mean length", "mean", 1, length, 1);
-  compare("share of clipped responses", "clip_rate", 100, rate, 2);
+  compare("mean length", "mean", 1, 1);
+  compare("share of clipped responses", "clip_rate", 100, 2);
   say_absent(block, absent, "readable summary of");
   if (!table.rows().empty()) block.table = std::move(table);
   return block;

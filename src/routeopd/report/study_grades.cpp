@@ -66,6 +66,42 @@ void StudyGrades::add(const std::string& name, std::int64_t seed, const EvalFile
     suites.push_back(std::move(*ordered));
   }
   graded_[name][seed] = std::move(suites);
+  add_labels(name, seed, eval);
+}
+
+// Labels that leave a response out, or name one twice or one that is not there, are none.
+void StudyGrades::add_labels(const std::string& name, std::int64_t seed, const EvalFiles& eval) {
+  if (eval.labels.empty()) return;
+  const Suites& suites = graded_.at(name).at(seed);
+  std::map<std::pair<std::string, std::string>, std::pair<std::size_t, std::size_t>> place;
+  std::vector<std::vector<grade::Label>> labels;
+  std::vector<std::vector<bool>> seen;
+  std::size_t responses = 0;
+  for (std::size_t s = 0; s < suites_.size(); ++s) {
+    for (std::size_t p = 0; p < problems_[s].size(); ++p) place[{suites_[s], problems_[s][p]}] = {s, p};
+    labels.emplace_back(suites[s].correct_PS.size());
+    seen.emplace_back(suites[s].correct_PS.size());
+    responses += suites[s].correct_PS.size();
+  }
+  bool whole = eval.labels.size() == responses;
+  for (const ResponseLabel& label : eval.labels) {
+    const auto found = place.find({label.suite, label.problem});
+    if (found == place.end() || label.sample >= suites[found->second.first].samples) {
+      whole = false;
+      break;
+    }
+    const auto [s, p] = found->second;
+    const std::size_t at =
+        p * static_cast<std::size_t>(suites[s].samples) + static_cast<std::size_t>(label.sample);
+    whole = whole && !seen[s][at];
+    seen[s][at] = true;
+    labels[s][at] = label.label;
+  }
+  if (whole)
+    labels_[name][seed] = std::move(labels);
+  else
+    missing_.push_back(
+        fmt::format("{}/labels.jsonl: does not label every response once", visible(eval.shown)));
 }
 
 std::int64_t StudyGrades::problems() const {
@@ -138,6 +174,33 @@ std::optional<Contrast> StudyGrades::contrast(const std::string& first, const st
   const Suites a = pooled(first, seeds, only), b = pooled(second, seeds, only);
   if (a.empty()) return std::nullopt;
   return Contrast{grade::paired_contrast(a, b, grade::Bootstrap{}), seeds.size()};
+}
+
+std::optional<Contrast> StudyGrades::label_contrast(const std::string& first, const std::string& second,
+                                                    grade::Label label) const {
+  const std::vector<std::int64_t> seeds = shared_seeds(first, second);
+  if (seeds.empty() || !labels_.contains(first) || !labels_.contains(second)) return std::nullopt;
+  const auto pooled_labels = [&](const std::string& name) -> std::optional<Suites> {
+    Suites all;
+    for (std::size_t s = 0; s < suites_.size(); ++s) {
+      grade::Correctness suite{std::ssize(problems_[s]), 0, {}};
+      const std::int64_t own = graded_.at(name).begin()->second[s].samples;
+      suite.samples = own * std::ssize(seeds);
+      for (std::int64_t p = 0; p < suite.problems; ++p) {
+        for (const std::int64_t seed : seeds) {
+          if (!labels_.at(name).contains(seed)) return std::nullopt;
+          for (std::int64_t i = 0; i < own; ++i)
+            suite.correct_PS.push_back(labels_.at(name).at(seed)[s][static_cast<std::size_t>(p * own + i)] ==
+                                       label);
+        }
+      }
+      all.push_back(std::move(suite));
+    }
+    return all;
+  };
+  const std::optional<Suites> a = pooled_labels(first), b = pooled_labels(second);
+  if (!a || !b) return std::nullopt;
+  return Contrast{grade::paired_contrast(*a, *b, grade::Bootstrap{}), seeds.size()};
 }
 
 std::optional<grade::Transitions> StudyGrades::transitions(const std::string& first,

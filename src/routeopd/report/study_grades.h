@@ -54,6 +54,10 @@ class StudyGrades {
                                    const Only& only = {}) const;
   std::optional<grade::Interval> average(const std::string& name, const Only& only) const;
 
+  // The share of responses with a label, second - first. None where a seed that both have is not labelled whole in both.
+  std::optional<Contrast> label_contrast(const std::string& first, const std::string& second,
+                                         grade::Label label) const;
+
   // Over the shared seeds and all suites.
   std::optional<grade::Transitions> transitions(const std::string& first, const std::string& second) const;
 
@@ -61,6 +65,7 @@ class StudyGrades {
   using Suites = std::vector<grade::Correctness>;  // rows in the order of problems_
 
   void add(const std::string& name, std::int64_t seed, const EvalFiles& eval);
+  void add_labels(const std::string& name, std::int64_t seed, const EvalFiles& eval);
   std::vector<std::int64_t> shared_seeds(const std::string& first, const std::string& second) const;
   Suites pooled(const std::string& name, const std::vector<std::int64_t>& seeds, const Only& only) const;
 
@@ -69,6 +74,8 @@ class StudyGrades {
   std::vector<std::string> suites_;
   std::vector<std::vector<std::string>> problems_;  // of each suite
   std::map<std::string, std::map<std::int64_t, Suites>> graded_;
+  std::map<std::string, std::map<std::int64_t, std::vector<std::vector<grade::Label>>>>
+      labels_;  // as graded_
   std::int64_t samples_ = 0;
   std::vector<std::string> missing_;
 };

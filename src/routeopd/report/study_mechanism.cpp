@@ -9,6 +9,7 @@
 #include "routeopd/report/cells.h"
 #include "routeopd/report/effects.h"
 #include "routeopd/report/paper_numbers.h"
+#include "routeopd/report/probe_contrast.h"
 #include "routeopd/report/study_table_parts.h"
 #include "routeopd/report/tolerant_files.h"
 #include "routeopd/report/visible_text.h"
@@ -43,9 +44,25 @@ std::optional<Level> level_of(const Json& row, const std::string& name, const ch
   return level;
 }
 
-void compare(std::string& words, const std::string& what, const std::optional<Level>& first,
-             const std::optional<Level>& second) {
-  if (first && second) say(words, level_sentence(what, *first, *second, 1));
+// Two steps on the same states, by the paper's numbers of both.
+struct Compared {
+  ProbedStep step;
+  std::string shown;
+  std::optional<double> paper;
+};
+
+void compare(std::string& words, const ProbeFiles& probe, const char* key, const Compared& first,
+             const Compared& second) {
+  const auto level = [&](const Compared& each) {
+    return level_of(probe.row(each.step.name, each.step.intervention), each.shown, key, each.paper);
+  };
+  const std::optional<Level> a = level(first), b = level(second);
+  if (!a || !b) return;
+  Evidence evidence;
+  if (const std::optional<grade::Interval> difference = probe_contrast(probe, first.step, second.step, key))
+    evidence.difference =
+        grade::Interval{100 * difference->mean, 100 * difference->low, 100 * difference->high};
+  say(words, level_sentence(key, *a, *b, 1, evidence));
 }
 
 Block arms_block(const StudyView& view) {
@@ -66,12 +83,12 @@ Block arms_block(const StudyView& view) {
          paper_cell("mean-leakage", name, "leakage", 1), paper_cell("probes", name, "leakage median", 1)});
   }
   for (const char* key : {"fidelity", "leakage"}) {
-    const auto level = [&](const char* name) {
-      return level_of(probe->row(name, kStep), name, key, paper_number("mean-leakage", name, key));
+    const auto of = [&](const char* name) {
+      return Compared{{name, kStep}, name, paper_number("mean-leakage", name, key)};
     };
     for (const char* other : {"sampled_rkl", "rank_matched", "fixed_mid"})
-      compare(block.words, key, level("routeopd"), level(other));
-    compare(block.words, key, level("fixed_mid"), level("rank_matched"));
+      compare(block.words, *probe, key, of("routeopd"), of(other));
+    compare(block.words, *probe, key, of("fixed_mid"), of("rank_matched"));
   }
   if (table.rows().empty()) {
     block.missing.emplace_back("The probe \"arms\" has no fresh AdamW step.");
@@ -107,12 +124,12 @@ Block ladder_block(const StudyView& view) {
                number(paper.values[3], 1)});
   }
   for (const char* key : {"fidelity", "leakage"}) {
-    const auto level = [&](const char* name) {
-      return level_of(probe->row("routeopd", name), name, key, paper_number("ladder", name, key));
+    const auto of = [&](const char* intervention) {
+      return Compared{{"routeopd", intervention}, intervention, paper_number("ladder", intervention, key)};
     };
-    compare(block.words, key, level("fresh_adamw"), level("potential_wide"));
-    compare(block.words, key, level("saved_adamw"), level("fresh_adamw"));
-    compare(block.words, key, level("sgd"), level("fresh_adamw"));
+    compare(block.words, *probe, key, of("fresh_adamw"), of("potential_wide"));
+    compare(block.words, *probe, key, of("saved_adamw"), of("fresh_adamw"));
+    compare(block.words, *probe, key, of("sgd"), of("fresh_adamw"));
   }
   say_absent(block, absent, "readable row of routeopd in the probe for");
   for (const StudyProbe& each : view.files.probes)
@@ -206,6 +223,7 @@ Block concentration_block(const StudyView& view) {
     block.missing.push_back(fmt::format("{}: has no strata by concentration.", probe->shown));
   else
     block.table = std::move(table);
+  block.words = "Of these the paper gives states and budgets alone.";
   return block;
 }
 

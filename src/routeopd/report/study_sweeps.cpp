@@ -161,7 +161,7 @@ Block pairs_block(const StudyView& view) {
     variance.add(m, arm_number(view.files, name, "loss_variance"));
     coverage.add(m, hundred(arm_number(view.files, name, "coverage")));
   }
-  say(block.words, variance.sentence("loss variance", 6));
+  say(block.words, variance.sentence("loss variance", kSignificant));
   say(block.words, coverage.sentence("coverage", 1));
   if (rows.empty())
     block.missing.emplace_back("The study has no run of routeopd with a known m.");

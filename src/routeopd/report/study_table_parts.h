@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <initializer_list>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,6 +53,11 @@ std::string seeds_sentence(const StudyView& view);
 // The number at a path in the last line of metrics.jsonl of each of a variant's runs, averaged over seeds.
 std::optional<double> last_metric(const StudyFiles& study, const std::string& name, const char* key);
 std::optional<double> first_metric(const StudyFiles& study, const std::string& name, const char* key);
+
+// Of each seed that both variants have, `value` of the first less that of the second.
+std::vector<std::optional<double>> seed_differences(
+    const StudyFiles& study, const std::string& first, const std::string& second,
+    const std::function<std::optional<double>(const StudyRun&)>& value);
 
 std::vector<Block> accuracy_blocks(const StudyView& view);
 std::vector<Block> ablation_blocks(const StudyView& view);

@@ -91,6 +91,20 @@ std::optional<double> first_metric(const StudyFiles& study, const std::string& n
   return metric_mean(study, name, key, false);
 }
 
+std::vector<std::optional<double>> seed_differences(
+    const StudyFiles& study, const std::string& first, const std::string& second,
+    const std::function<std::optional<double>(const StudyRun&)>& value) {
+  std::vector<std::optional<double>> differences;
+  for (const StudyRun* a : study.runs_of(first)) {
+    for (const StudyRun* b : study.runs_of(second)) {
+      if (a->seed != b->seed) continue;
+      const std::optional<double> mine = value(*a), other = value(*b);
+      if (mine && other) differences.emplace_back(*mine - *other);
+    }
+  }
+  return differences;
+}
+
 std::vector<Section> study_tables(const StudyFiles& study) {
   const StudyView view{study, StudyGrades(study)};
   std::vector<Section> sections = {

@@ -46,7 +46,7 @@ std::string change_words(const std::string& what, double paper_first, double pap
                          double last) {
   const bool same = (paper_last > paper_first) == (last > first) && first != last;
   return fmt::format("The paper's routeopd has {} going from {} to {}; here from {} to {}: {}.", what,
-                     number(paper_first, 1), number(paper_last, 1), number(first, 1), number(last, 1),
+                     number(paper_first, 2), number(paper_last, 2), number(first, 2), number(last, 2),
                      same ? "the same direction (no interval)" : "not the same direction (no interval)");
 }
 
@@ -93,7 +93,13 @@ Block dynamics_block(const StudyView& view) {
                    .here = last_mass[name],
                    .interval = {}};
     };
-    say(block.words, level_sentence("mass at the end", level("routeopd"), level(arm), 2));
+    const auto own = [](const StudyRun& run) -> std::optional<double> {
+      if (run.files.probe.empty()) return std::nullopt;
+      return number_at(run.files.probe.back(), {"mass"});
+    };
+    say(block.words,
+        level_sentence("mass at the end", level("routeopd"), level(arm), 2,
+                       {.difference = {}, .per_seed = seed_differences(view.files, "routeopd", arm, own)}));
   }
   if (table.rows().empty())
     block.missing.emplace_back("No run of a main arm has evaluations or probed steps that can be read.");
@@ -146,13 +152,19 @@ Block stability_block(const StudyView& view) {
     const auto paper = paper_number("stability", "routeopd", endpoint.key),
                paper_other = paper_number("stability", "sampled_rkl", endpoint.key);
     if (!here || !other || !paper || !paper_other) continue;
+    const auto own = [&endpoint](const StudyRun& run) -> std::optional<double> {
+      if (run.files.metrics.empty()) return std::nullopt;
+      return number_at(run.files.metrics.back(), {endpoint.key});
+    };
     const double unit = endpoint.fraction ? 100 : 1;
     std::string what = endpoint.title;
     if (what.ends_with(" %")) what.resize(what.size() - 2);
     say(block.words,
-        level_sentence(what, {.name = "routeopd", .paper = *paper, .here = unit * *here, .interval = {}},
-                       {.name = "sampled_rkl", .paper = *paper_other, .here = unit * *other, .interval = {}},
-                       endpoint.digits));
+        level_sentence(
+            what, {.name = "routeopd", .paper = *paper, .here = unit * *here, .interval = {}},
+            {.name = "sampled_rkl", .paper = *paper_other, .here = unit * *other, .interval = {}},
+            endpoint.digits,
+            {.difference = {}, .per_seed = seed_differences(view.files, "routeopd", "sampled_rkl", own)}));
   }
   if (const std::optional<double> entropy = mean_of(teacher))
     say(block.words,
