@@ -269,7 +269,7 @@ TEST(StudyTables, TrainingIsTheMeanOverSeeds) {
   EXPECT_EQ(cell("stability", "fixed_mid", "clip ratio %"),
             fmt::format("{:.2f}", 100 * (0.02 + 0.001 * own)));
   EXPECT_EQ(cell("stability", "fixed_mid", "routed tokens %"),
-            fmt::format("{:.1f}", 100 * (0.8 + 0.001 * own)));
+            fmt::format("{:.1f}", 100 * (0.8 + 0.0012 * own)));
   EXPECT_EQ(cell("stability", "sampled_rkl", "routed tokens %"), "–");
   EXPECT_EQ(cell("stability", "sampled_rkl", "routed tokens %, paper"), "–");
   EXPECT_EQ(cell("stability", "routeopd", "mean length, paper"), "1265");
@@ -446,23 +446,31 @@ TEST(StudyTables, ProblemsInAnotherOrderAreTheSameProblems) {
     EXPECT_EQ(block_in(turned, id).table->text(), block_in(straight, id).table->text()) << id;
 }
 
+// Every list cut to its first entry, but for the four quartiles of mismatch: one of each is as good as all.
+void shorten(Json& value) {
+  for (auto item = value.begin(); item != value.end(); ++item) {
+    const bool keep = value.is_object() && item.key() == "mismatch";
+    while (item->is_array() && !keep && item->size() > 1) item->erase(1);
+    if (item->is_structured()) shorten(*item);
+  }
+}
+
 // Values of other types in what tables are made of are dashes and sentences, and no crash.
 TEST(StudyTables, WrongTypesAreNoCrash) {
   const TemporaryDirectory home;
   const Study study(home.path(), true);
-  for (const char* name : {"probes/arms/probe.json", "probes/ladder/probe.json", "cost.json",
-                           "runs/routeopd-seed42/eval/step_20/summary.json"}) {
+  const std::vector<Json> others = {Json("text"), Json::array({1}), Json{{"a", 1}}, Json(true), Json(-1e300)};
+  std::size_t turn = 0;
+  for (const char* name : {"probes/arms/probe.json", "cost.json", "base/eval/summary.json"}) {
     const std::string good = bytes_in(home.path() / name);
     Json small = Json::parse(good);
-    for (const char* list : {"rows", "arms", "routes"})  // one of each is as good as all
-      while (small.contains(list) && small[list].is_array() && small[list].size() > 1) small[list].erase(1);
+    for (const Json& row : small.value("rows", Json::array()))
+      if (row["name"] == "routeopd") small["rows"] = Json::array({row});
+    shorten(small);
     const Json flat = small.flatten();
-    int turn = 0;
     for (const auto& item : flat.items()) {
       Json bad = small;
-      const std::vector<Json> others = {Json("text"), Json::array({1}), Json{{"a", 1}}, Json(true),
-                                        Json(-1e300)};
-      bad[Json::json_pointer(item.key())] = others[static_cast<std::size_t>(turn++) % others.size()];
+      bad[Json::json_pointer(item.key())] = others[turn++ % others.size()];
       std::ofstream(home.path() / name) << bad.dump();
       EXPECT_NO_THROW(study_tables(read_study(home.path()))) << name << item.key();
     }
