@@ -281,6 +281,7 @@ TEST(StudyTables, CostHasRatiosAndThePapersRowOfTheSameSetting) {
   EXPECT_EQ(cell("cost", "routeopd", "relative time [95 %]"), "1.040 [1.030, 1.050]");
   EXPECT_EQ(cell("cost", "routeopd", "ms a step"), "550.0");
   EXPECT_EQ(cell("cost", "routeopd", "peak MB"), "504");
+  EXPECT_EQ(cell("cost", "routeopd", "relative teacher calls"), "1.00");
   EXPECT_EQ(cell("cost", "routeopd", "paper relative time"), "1.015");     // k = 16, m = 2
   EXPECT_EQ(cell("cost", "routeopd-m8", "paper relative time"), "1.055");  // its own default k, m = 8
   EXPECT_EQ(cell("cost", "routeopd-kfull", "paper relative time"), "1.125");
@@ -414,6 +415,30 @@ TEST(StudyTables, MissingInputsAreSentencesInPlaceOfTables) {
     EXPECT_FALSE(block_in(all, id).table) << id;
     EXPECT_THAT(block_in(all, id).missing, Not(IsEmpty())) << id;
   }
+}
+
+TEST(StudyTables, WhatCannotBeSeenIsSaid) {
+  const std::vector<Section> all = tables_after([](Study& study, const std::filesystem::path& home) {
+    const std::string lines = bytes_in(home / "concentration.jsonl");
+    std::istringstream text(lines);
+    std::ofstream file(home / "concentration.jsonl");
+    for (std::string line; std::getline(text, line);)
+      if (Json::parse(line)["concentration"] < 0.5) file << line << '\n';
+    study.manifest["probes"] = Json::array();
+    study.manifest["parts"]["mechanism"] = {{"complete", false}, {"note", "no bank"}};
+    study.save();
+    file.flush();
+    EXPECT_THAT(read_study(home).missing, Contains("study.json: part mechanism is not complete (no bank)"));
+  });
+  const Block& bins = block_in(all, "accuracy-by-concentration");
+  EXPECT_EQ(cell(bins, "[.5, .75)", "problems"), "0");
+  EXPECT_EQ(cell(bins, "[.5, .75)", "over fixed_mid [95 %]"), "–");
+  EXPECT_THAT(
+      bins.words,
+      HasSubstr("No problem lies in [.5, .75) and [.75, 1]: what the paper has there cannot be seen here."));
+  // Without a probe the runs' first step knows what the support holds.
+  EXPECT_EQ(cell(block_in(all, "support-sweep"), "16", "teacher's mass in it %"), "96.0");
+  EXPECT_EQ(cell(block_in(all, "support-sweep"), "16", "fidelity %"), "–");
 }
 
 TEST(StudyTables, EvaluationsOfAnotherProtocolAreNotCompared) {
