@@ -1,0 +1,298 @@
+// Eval, run and probe directories.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/report/run_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <set>
+#include <system_error>
+#include <tuple>
+
+#include "routeopd/report/tolerant_files.h"
+#include "routeopd/report/visible_text.h"
+
+namespace routeopd::report {
+namespace {
+
+using Absent = TolerantDirectory::Absent;
+
+std::string name_for(const std::filesystem::path& directory, std::string shown) {
+  return shown.empty() ? directory.string() : std::move(shown);
+}
+
+bool directory_there(const std::filesystem::path& directory, TolerantDirectory& files) {
+  std::error_code error;
+  if (std::filesystem::is_directory(directory, error)) return true;
+  files.say("", files.exists("") ? "is no directory" : "is not there");
+  return false;
+}
+
+std::optional<grade::Label> label_named(const std::string& name) {
+  const auto found = std::find_if(grade::kAllLabels.begin(), grade::kAllLabels.end(),
+                                  [&](grade::Label label) { return grade::name_of(label) == name; });
+  if (found == grade::kAllLabels.end()) return std::nullopt;
+  return *found;
+}
+
+std::vector<ResponseLabel> read_labels(TolerantDirectory& files) {
+  std::vector<ResponseLabel> labels;
+  std::int64_t number = 0;
+  for (const Json& line : files.lines("labels.jsonl", "labels", Absent::kIsFine)) {
+    ++number;
+    const std::optional<grade::Label> label = label_named(text_at(line, "label"));
+    const std::optional<std::int64_t> sample = whole_at(line, "sample");
+    if (!label || !sample || text_at(line, "problem").empty()) {
+      files.say("labels.jsonl",
+                fmt::format("label {} has no problem, sample or known label; no label is shown", number));
+      return {};
+    }
+    labels.push_back({text_at(line, "suite"), text_at(line, "problem"), *sample, *label});
+  }
+  return labels;
+}
+
+// The longest line of a file: a reader that takes whole lines is asked only for lines of a sane length.
+std::int64_t longest_line(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::vector<char> block(1U << 16U);
+  std::int64_t longest = 0, length = 0;
+  while (stream.read(block.data(), std::ssize(block)) || stream.gcount() > 0) {
+    for (std::streamsize i = 0; i < stream.gcount(); ++i) {
+      length = block[static_cast<std::size_t>(i)] == '\n' ? 0 : length + 1;
+      longest = std::max(longest, length);
+    }
+  }
+  return longest;
+}
+
+void read_grades(TolerantDirectory& files, EvalFiles& eval) {
+  if (eval.summary.is_null() || !files.readable("responses.jsonl", kMaxFileBytes)) return;
+  if (longest_line(files.path("responses.jsonl")) > kMaxLineBytes) {
+    files.say("responses.jsonl", "has a line that is too long; no response is shown");
+    return;
+  }
+  try {
+    eval.grades = grade::read_eval_directory(eval.directory);
+  } catch (const std::exception& error) {
+    // The message begins with the path of the file; the sentence names it as the others do.
+    std::string what = error.what();
+    const std::string prefix = eval.directory.string() + "/";
+    std::string file = "responses.jsonl";
+    if (what.starts_with(prefix)) {
+      what.erase(0, prefix.size());
+      const std::size_t end = what.find(':');
+      if (end != std::string::npos) {
+        file = what.substr(0, end);
+        what.erase(0, end + 1);
+      }
+    }
+    constexpr std::size_t kMost = 300;  // bytes
+    files.say(file, fmt::format("{}; no response is shown",
+                                visible(what.substr(what.find_first_not_of(' '), kMost))));
+  }
+}
+
+// Lines that have a step, by step; of two lines of one step the later one counts.
+std::vector<Json> by_step(TolerantDirectory& files, const std::string& file, std::vector<Json> lines) {
+  std::map<std::int64_t, Json> sorted;
+  bool told = false;
+  for (Json& line : lines) {
+    if (const std::optional<std::int64_t> step = whole_at(line, "step")) {
+      sorted[*step] = std::move(line);
+    } else if (!told) {
+      files.say(file, "has lines without a whole \"step\"; they are not shown");
+      told = true;
+    }
+  }
+  std::vector<Json> found;
+  for (auto& [step, line] : sorted) found.push_back(std::move(line));
+  return found;
+}
+
+void read_recipe(TolerantDirectory& files, RunFiles& run) {
+  run.recipe = files.toml("recipe.toml");
+  if (run.recipe.is_null()) return;
+  const Json objective = run.recipe.value("objective", Json::object());
+  run.arm = text_at(objective, "arm");
+  run.seed = whole_at(run.recipe, "seed");
+  if (const std::optional<std::int64_t> k = whole_at(objective, "k"))
+    run.k = std::to_string(*k);
+  else
+    run.k = text_at(objective, "k");
+  run.m = whole_at(objective, "m");
+  run.steps = whole_at(run.recipe.value("train", Json::object()), "steps");
+  const auto tell = [&](bool there, const char* what) {
+    if (!there) files.say("recipe.toml", fmt::format("{} is missing or of another type", what));
+  };
+  tell(!run.arm.empty(), "[objective] arm");
+  tell(run.seed.has_value(), "seed");
+}
+
+// eval/step_N, by N. Other names are not ours.
+std::vector<std::int64_t> evaluated_steps(TolerantDirectory& files) {
+  std::set<std::int64_t> steps;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(files.path("eval"), error), end;
+  for (std::size_t seen = 0; !error && entry != end; entry.increment(error), ++seen) {
+    if (seen == kMaxEntries) {
+      files.say("eval", fmt::format("has more than {} entries; the rest is not shown", kMaxEntries));
+      break;
+    }
+    const std::string name = entry->path().filename().string();
+    constexpr std::string_view kPrefix = "step_";
+    if (!name.starts_with(kPrefix)) continue;
+    std::int64_t step = -1;
+    const char* const last = name.data() + name.size();
+    const auto [stop, failure] = std::from_chars(name.data() + kPrefix.size(), last, step);
+    if (failure == std::errc() && stop == last && step >= 0) steps.insert(step);
+  }
+  return {steps.begin(), steps.end()};
+}
+
+const Json& entry_named(const Json& list, const std::string& name, const char* intervention = nullptr) {
+  static const Json null;
+  for (const Json& entry : list) {
+    if (text_at(entry, "name") == name &&
+        (intervention == nullptr || text_at(entry, "intervention") == intervention))
+      return entry;
+  }
+  return null;
+}
+
+// Lists of objects with a name: others would be found by nobody.
+void expect_list(TolerantDirectory& files, const Json& probe, const char* key) {
+  if (!probe.contains(key) || !probe[key].is_array()) {
+    files.say("probe.json", fmt::format("\"{}\" is missing or no list; nothing of it is shown", key));
+  } else if (std::any_of(probe[key].begin(), probe[key].end(),
+                         [](const Json& entry) { return text_at(entry, "name").empty(); })) {
+    files.say("probe.json", fmt::format("\"{}\" has entries without a name; they are not shown", key));
+  }
+}
+
+// Of probe.json and the files beside it.
+const std::initializer_list<std::string_view> kNumbers = {"scale",
+                                                              "rms",
+                                                              "lr",
+                                                              "mean",
+                                                              "p10",
+                                                              "median",
+                                                              "low",
+                                                              "high",
+                                                              "states",
+                                                              "fidelity",
+                                                              "leakage",
+                                                              "target_mae",
+                                                              "completion",
+                                                              "overshoot",
+                                                              "deficit_reduction",
+                                                              "budget",
+                                                              "mass",
+                                                              "concentration",
+                                                              "entropy",
+                                                              "quartile",
+                                                              "coverage",
+                                                              "loss_variance",
+                                                              "relative_loss_variance",
+                                                              "cycle_violations",
+                                                              "routed_share",
+                                                              "student_mass",
+                                                              "teacher_mass",
+                                                              "sign_agreement",
+                                                              "student_entropy",
+                                                              "teacher_entropy",
+                                                              "target",
+                                                              "achieved",
+                                                              "p_student_source",
+                                                              "p_teacher_source",
+                                                              "p_student_destination",
+                                                              "p_teacher_destination",
+                                                              "position",
+                                                              "p_student",
+                                                              "p_teacher",
+                                                              "excess",
+                                                              "deficit",
+                                                              "q_minus",
+                                                              "q_plus",
+                                                              "potential",
+                                                              "bounded",
+                                                              "change_sampled_rkl",
+                                                              "change_routeopd",
+                                                              "advantage"};
+
+}  // namespace
+
+EvalFiles read_eval(const std::filesystem::path& directory, bool responses, std::string shown) {
+  EvalFiles eval;
+  eval.directory = directory;
+  eval.shown = name_for(directory, std::move(shown));
+  TolerantDirectory files(directory, eval.shown, eval.missing);
+  if (!directory_there(directory, files)) return eval;
+  eval.summary = files.object("summary.json");
+  if (!responses) return eval;
+  read_grades(files, eval);
+  eval.labels = read_labels(files);
+  return eval;
+}
+
+RunFiles read_run(const std::filesystem::path& directory, std::string shown) {
+  RunFiles run;
+  run.directory = directory;
+  run.shown = name_for(directory, std::move(shown));
+  TolerantDirectory files(directory, run.shown, run.missing);
+  if (!directory_there(directory, files)) return run;
+  read_recipe(files, run);
+  run.metrics = by_step(files, "metrics.jsonl", files.lines("metrics.jsonl", "steps"));
+  for (Json& line : run.metrics)
+    files.numbers_only(line, "metrics.jsonl",
+                       {"tokens", "loss", "lr", "grad_norm", "mass", "concentration", "budget", "saturated",
+                        "routed_share", "student_mass", "teacher_mass", "coverage", "entropy",
+                        "teacher_entropy", "response_tokens", "clip_ratio", "capture_error"});
+  run.probe = by_step(files, "probe.jsonl", files.lines("probe.jsonl", "probed steps", Absent::kIsFine));
+  for (Json& line : run.probe)
+    files.numbers_only(line, "probe.jsonl",
+                       {"mass", "rms", "mean", "p10", "median", "fidelity", "leakage", "deficit_reduction"});
+  const std::vector<std::int64_t> steps = evaluated_steps(files);
+  for (const std::int64_t step : steps) {
+    const std::string name = fmt::format("eval/step_{}", step);
+    EvalFiles eval = read_eval(files.path(name), step == steps.back(), files.shown(name));
+    eval.step = step;
+    run.evals.push_back(std::move(eval));
+  }
+  return run;
+}
+
+ProbeFiles read_probe(const std::filesystem::path& directory, std::string shown) {
+  ProbeFiles probe;
+  probe.directory = directory;
+  probe.shown = name_for(directory, std::move(shown));
+  TolerantDirectory files(directory, probe.shown, probe.missing);
+  if (!directory_there(directory, files)) return probe;
+  probe.probe = files.object("probe.json");
+  if (!probe.probe.is_null()) {
+    for (const char* key : {"arms", "rows"}) expect_list(files, probe.probe, key);
+    for (const char* key : {"arms", "rows", "statistics"})
+      if (probe.probe.contains(key))
+        files.numbers_only(probe.probe[key], fmt::format("probe.json: {}", key), kNumbers);
+  }
+  probe.states = files.lines("states.jsonl", "states", Absent::kIsFine);
+  for (Json& line : probe.states) files.numbers_only(line, "states.jsonl", kNumbers);
+  probe.routes = files.lines("routes.jsonl", "routes", Absent::kIsFine);
+  for (Json& line : probe.routes) files.numbers_only(line, "routes.jsonl", kNumbers);
+  probe.example = files.object("example.json", Absent::kIsFine);
+  files.numbers_only(probe.example, "example.json", kNumbers);
+  return probe;
+}
+
+const Json& ProbeFiles::row(const std::string& name, const std::string& intervention) const {
+  return entry_named(list_at(probe, "rows"), name, intervention.c_str());
+}
+
+const Json& ProbeFiles::arm(const std::string& name) const {
+  return entry_named(list_at(probe, "arms"), name);
+}
+
+}  // namespace routeopd::report

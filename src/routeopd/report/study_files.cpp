@@ -1,0 +1,234 @@
+// Study directories.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "routeopd/report/run_files.h"
+#include "routeopd/report/tolerant_files.h"
+#include "routeopd/report/visible_text.h"
+
+namespace routeopd::report {
+namespace {
+
+using Absent = TolerantDirectory::Absent;
+
+void append(std::vector<std::string>& all, const std::vector<std::string>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+class StudyReader {
+ public:
+  explicit StudyReader(const std::filesystem::path& directory)
+      : files_(directory, "", study_.missing), manifest_(study_.manifest) {
+    study_.directory = directory;
+  }
+
+  StudyFiles read() {
+    std::error_code error;
+    if (!std::filesystem::is_directory(study_.directory, error)) {
+      study_.missing.push_back(fmt::format("{}: is no directory", visible(study_.directory.string())));
+      return std::move(study_);
+    }
+    manifest_ = files_.object("study.json");
+    if (manifest_.is_null()) return std::move(study_);
+    if (text_at(manifest_, "kind") != "study")
+      files_.say("study.json", "\"kind\" is not \"study\"; it is read as if it were");
+    read_parts();
+    study_.base = read_named_eval("base");
+    study_.teacher = read_named_eval("teacher");
+    for_each("runs", [this](const Json& entry, std::size_t i) { read_run_entry(entry, i); });
+    std::stable_sort(study_.runs.begin(), study_.runs.end(),
+                     [](const StudyRun& a, const StudyRun& b) { return a.seed < b.seed; });
+    for_each("probes", [this](const Json& entry, std::size_t i) { read_probe_entry(entry, i); });
+    read_cost();
+    read_concentration();
+    return std::move(study_);
+  }
+
+ private:
+  // A path that the manifest names, where it may be followed; a sentence where it may not.
+  std::optional<std::string> inside(const Json& holder, const char* key, const std::string& where) {
+    const std::string path = text_at(holder, key);
+    if (path.empty()) {
+      files_.say("study.json", fmt::format("{}: \"{}\" is missing or no text", where, key));
+    } else if (!stays_inside(path)) {
+      files_.say("study.json", fmt::format("{}: \"{}\" leads out of the study ({}); it is not followed",
+                                           where, key, visible(path.substr(0, 200))));
+    } else {
+      return path;
+    }
+    return std::nullopt;
+  }
+
+  template <class Use>
+  void for_each(const char* key, const Use& use) {
+    if (!manifest_.contains(key)) {
+      files_.say("study.json", fmt::format("\"{}\" is missing", key));
+      return;
+    }
+    if (!manifest_[key].is_array()) {
+      files_.say("study.json",
+                 fmt::format("\"{}\": expected a list, got {}", key, manifest_[key].type_name()));
+      return;
+    }
+    std::size_t i = 0;
+    for (const Json& entry : manifest_[key]) {
+      if (i == kMaxEntries) {
+        files_.say("study.json",
+                   fmt::format("\"{}\" has more than {} entries; the rest is not shown", key, kMaxEntries));
+        return;
+      }
+      use(entry, i++);
+    }
+  }
+
+  void read_parts() {
+    const Json parts = manifest_.value("parts", Json());
+    if (!parts.is_object()) {
+      files_.say("study.json", "\"parts\" is missing or no object");
+      return;
+    }
+    for (const auto& [name, part] : parts.items()) {
+      const Json complete = part.is_object() ? part.value("complete", Json()) : Json();
+      if (complete != Json(true))
+        files_.say("study.json", fmt::format("part {} is not complete", visible(name)));
+    }
+  }
+
+  std::optional<EvalFiles> read_named_eval(const char* name) {
+    const Json evals = manifest_.value("evals", Json());
+    const std::optional<std::string> path = inside(evals, name, "evals");
+    if (!path) return std::nullopt;
+    return read_eval(files_.path(*path), true, *path);
+  }
+
+  void read_run_entry(const Json& entry, std::size_t number) {
+    const std::string where = fmt::format("runs[{}]", number);
+    StudyRun run;
+    run.name = text_at(entry, "name");
+    const std::optional<std::int64_t> seed = whole_at(entry, "seed");
+    if (run.name.empty() || !seed) {
+      files_.say("study.json", fmt::format("{} has no name or no whole seed; it is not shown", where));
+      return;
+    }
+    if (!seen_.insert({run.name, *seed}).second) {
+      files_.say("study.json", fmt::format("{} is {} with seed {} once more; it is not shown", where,
+                                           visible(run.name), *seed));
+      return;
+    }
+    const std::optional<std::string> path = inside(entry, "path", where);
+    if (!path) return;
+    run.seed = *seed;
+    run.complete = entry.value("complete", Json()) == Json(true);
+    run.files = report::read_run(files_.path(*path), *path);
+    if (!run.complete) files_.say(*path, "the run is not complete");
+    read_counted_eval(entry, where, run);
+    study_.runs.push_back(std::move(run));
+  }
+
+  // Mostly the last one of the run, which has been read.
+  void read_counted_eval(const Json& entry, const std::string& where, StudyRun& run) {
+    if (!run.complete && entry.value("eval", Json()).is_null()) return;
+    const std::optional<std::string> path = inside(entry, "eval", where);
+    if (!path) return;
+    std::vector<EvalFiles>& evals = run.files.evals;
+    if (!evals.empty() && evals.back().shown == *path)
+      run.eval = evals.back();
+    else
+      run.eval = read_eval(files_.path(*path), true, *path);
+  }
+
+  void read_probe_entry(const Json& entry, std::size_t number) {
+    const std::string where = fmt::format("probes[{}]", number);
+    StudyProbe probe;
+    probe.name = text_at(entry, "name");
+    probe.at = text_at(entry, "at");
+    const std::optional<std::string> path = inside(entry, "path", where);
+    if (!path) return;
+    probe.files = read_probe(files_.path(*path), *path);
+    study_.probes.push_back(std::move(probe));
+  }
+
+  // Null says that the study has none.
+  std::optional<std::string> optional_file(const char* key) {
+    if (manifest_.value(key, Json()).is_null()) return std::nullopt;
+    return inside(manifest_, key, "the study");
+  }
+
+  void read_cost() {
+    const std::optional<std::string> path = optional_file("cost");
+    if (!path) return;
+    study_.cost = files_.object(*path);
+    files_.numbers_only(
+        study_.cost, *path,
+        {"rounds", "rollout", "score", "route", "learn", "total", "tokens_per_second", "peak_bytes",
+         "teacher_calls", "mean", "low", "high", "top_k_ms", "routing_ms", "gather_ms"});
+  }
+
+  void read_concentration() {
+    const std::optional<std::string> path = optional_file("concentration");
+    if (!path) return;
+    std::int64_t number = 0;
+    for (const Json& line : files_.lines(*path, "problems")) {
+      ++number;
+      ProblemConcentration row{.suite = text_at(line, "suite"), .problem = text_at(line, "problem")};
+      const auto states = whole_at(line, "states");
+      const auto mass = number_at(line, {"mass"}), budget = number_at(line, {"budget"}),
+                 concentration = number_at(line, {"concentration"});
+      if (row.problem.empty() || !states || !mass || !budget || !concentration) {
+        files_.say(*path, fmt::format("problem {} lacks a value or has one of another type; it is not shown",
+                                      number));
+        continue;
+      }
+      row.states = *states;
+      row.mass = *mass;
+      row.concentration = *concentration;
+      row.budget = *budget;
+      study_.concentration.push_back(std::move(row));
+    }
+  }
+
+  StudyFiles study_;
+  TolerantDirectory files_;
+  Json& manifest_;
+  std::set<std::pair<std::string, std::int64_t>> seen_;
+};
+
+}  // namespace
+
+StudyFiles read_study(const std::filesystem::path& directory) {
+  return StudyReader(directory).read();
+}
+
+std::vector<const StudyRun*> StudyFiles::runs_of(const std::string& name) const {
+  std::vector<const StudyRun*> found;
+  for (const StudyRun& run : runs)
+    if (run.name == name) found.push_back(&run);
+  return found;
+}
+
+const ProbeFiles* StudyFiles::probe(const std::string& name) const {
+  const auto found =
+      std::find_if(probes.begin(), probes.end(), [&](const StudyProbe& probe) { return probe.name == name; });
+  return found == probes.end() ? nullptr : &found->files;
+}
+
+std::vector<std::string> StudyFiles::all_missing() const {
+  std::vector<std::string> all = missing;
+  for (const std::optional<EvalFiles>* eval : {&base, &teacher})
+    if (*eval) append(all, (*eval)->missing);
+  for (const StudyRun& run : runs) {
+    append(all, run.files.missing);
+    for (const EvalFiles& eval : run.files.evals) append(all, eval.missing);
+    const bool read_before = std::any_of(run.files.evals.begin(), run.files.evals.end(),
+                                         [&](const EvalFiles& eval) { return eval.shown == run.eval.shown; });
+    if (!read_before) append(all, run.eval.missing);
+  }
+  for (const StudyProbe& probe : probes) append(all, probe.files.missing);
+  return all;
+}
+
+}  // namespace routeopd::report

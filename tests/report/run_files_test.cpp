@@ -1,0 +1,234 @@
+// Readers of runs, probes and studies: what a good directory holds, and that a broken one is a sentence and no crash.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/report/run_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "report/synthetic_study.h"
+#include "routeopd/report/tolerant_files.h"
+
+namespace routeopd::report {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Study = SyntheticStudy;
+
+std::vector<std::filesystem::path> files_below(const std::filesystem::path& directory) {
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
+    if (entry.is_regular_file()) found.push_back(std::filesystem::relative(entry.path(), directory));
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// One seed of three arms: what each kind of file needs to be there once.
+void keep_few(Study& study) {
+  Json few = Json::array();
+  for (const Json& run : study.manifest["runs"])
+    if (run["seed"] == 42 && (run["name"] == "routeopd" || run["name"] == "fixed_mid")) few.push_back(run);
+  study.manifest["runs"] = few;
+  study.save();
+}
+
+TEST(RunFiles, AGoodStudyIsReadWhole) {
+  const TemporaryDirectory home;
+  const Study study(home.path());
+  const StudyFiles files = read_study(home.path());
+  EXPECT_THAT(files.all_missing(), IsEmpty());
+  EXPECT_EQ(files.runs.size(), Study::variants().size() * Study::seeds().size());
+  const std::vector<const StudyRun*> runs = files.runs_of("routeopd-kfull");
+  ASSERT_EQ(runs.size(), 2U);
+  EXPECT_EQ(runs[1]->seed, 43);
+  const RunFiles& run = runs[1]->files;
+  EXPECT_EQ(run.arm, "routeopd");
+  EXPECT_EQ(run.k, "full");
+  EXPECT_EQ(run.m, 2);
+  EXPECT_EQ(run.seed, 43);
+  EXPECT_EQ(run.steps, Study::kSteps);
+  EXPECT_EQ(run.shown, "runs/routeopd-kfull-seed43");
+  ASSERT_EQ(run.metrics.size(), static_cast<std::size_t>(Study::kSteps));
+  EXPECT_EQ(run.metrics[6], Study::metrics_line("routeopd-kfull", 43, 7));
+  ASSERT_EQ(run.probe.size(), 3U);
+  EXPECT_EQ(run.probe[0]["step"], 0);
+  ASSERT_EQ(run.evals.size(), 2U);
+  EXPECT_EQ(run.evals[0].step, 10);
+  EXPECT_FALSE(run.evals[0].grades);
+  ASSERT_TRUE(runs[1]->eval.grades);
+  EXPECT_EQ(runs[1]->eval.grades->suites[0].correctness.problems, Study::kProblems);
+  EXPECT_EQ(runs[1]->eval.labels.size(), static_cast<std::size_t>(Study::kProblems * Study::kSamples));
+  ASSERT_TRUE(files.base && files.base->grades && files.teacher && files.teacher->grades);
+  EXPECT_EQ(files.concentration.size(), static_cast<std::size_t>(Study::kProblems));
+  const ProbeFiles* const arms = files.probe("arms");
+  ASSERT_NE(arms, nullptr);
+  EXPECT_EQ(arms->row("fixed_mid", "fresh_adamw"), Study::probe_row("fixed_mid", "fresh_adamw"));
+  EXPECT_TRUE(arms->row("fixed_mid", "sgd").is_null());
+  EXPECT_EQ(arms->arm("fixed_mid")["coverage"], 0.6);
+  EXPECT_EQ(arms->states.size(), static_cast<std::size_t>(Study::kStates));
+  EXPECT_EQ(arms->example["state"], 1);
+  EXPECT_EQ(number_at(files.cost, {"rounds"}), 5);
+}
+
+// Every file in turn: cut in its middle, replaced by rubbish, removed, replaced by a directory.
+TEST(RunFiles, EveryBrokenFileIsASentenceThatNamesIt) {
+  const TemporaryDirectory home;
+  Study study(home.path());
+  keep_few(study);
+  const std::filesystem::path runs = home.path() / "runs";
+  for (const auto& entry : std::filesystem::directory_iterator(runs)) {
+    const std::string name = entry.path().filename().string();
+    if (name != "routeopd-seed42" && name != "fixed_mid-seed42") std::filesystem::remove_all(entry.path());
+  }
+  ASSERT_THAT(read_study(home.path()).all_missing(), IsEmpty());
+  for (const std::filesystem::path& file : files_below(home.path())) {
+    const std::string name = file.string();
+    // Of evaluations on the way only the summary is read.
+    if (name.find("step_10/") != std::string::npos && !name.ends_with("summary.json")) continue;
+    const std::filesystem::path path = home.path() / file;
+    const std::string good = bytes_in(path);
+    const auto damaged = [&](const std::string& how, const std::string& bytes) {
+      std::ofstream(path, std::ios::binary) << bytes;
+      const std::vector<std::string> missing = read_study(home.path()).all_missing();
+      EXPECT_THAT(missing, Contains(HasSubstr(name))) << how;
+    };
+    const bool toml = name.ends_with(".toml");
+    damaged("cut",
+            toml ? good.substr(0, good.find('"') + 3) : good.substr(0, good.size() - good.size() / 3 - 1));
+    damaged("rubbish", "\x01\xff{]rubbish");
+    damaged("a list", "[1]\n[2]\n");
+    damaged("a zero byte", std::string("{\0}", 3));
+    damaged("deep", std::string(100000, '['));
+    damaged("empty", "");
+    std::filesystem::remove(path);
+    std::filesystem::create_directory(path);
+    EXPECT_THAT(read_study(home.path()).all_missing(),
+                Contains(AllOf(HasSubstr(name), HasSubstr("no ordinary file"))));
+    std::filesystem::remove(path);
+    const bool may_be_absent = name.ends_with("labels.jsonl") || name.ends_with("/probe.jsonl") ||
+                               name.ends_with("states.jsonl") || name.ends_with("routes.jsonl") ||
+                               name.ends_with("example.json");
+    const std::vector<std::string> missing = read_study(home.path()).all_missing();
+    if (may_be_absent)
+      EXPECT_THAT(missing, IsEmpty()) << name;
+    else
+      EXPECT_THAT(missing, Contains(AllOf(HasSubstr(name), HasSubstr("not there"))));
+    std::ofstream(path, std::ios::binary) << good;
+  }
+  ASSERT_THAT(read_study(home.path()).all_missing(), IsEmpty());
+}
+
+TEST(RunFiles, ACutLineSaysWhatIsShown) {
+  const TemporaryDirectory home;
+  const Study study(home.path());
+  const std::filesystem::path path = home.path() / "runs/routeopd-seed42/metrics.jsonl";
+  std::string lines;
+  for (int step = 1; step <= 6; ++step) lines += Study::metrics_line("routeopd", 42, step).dump() + "\n";
+  std::ofstream(path) << lines << R"({"step": 7, "lo)";
+  const StudyFiles files = read_study(home.path());
+  EXPECT_THAT(
+      files.all_missing(),
+      testing::ElementsAre("runs/routeopd-seed42/metrics.jsonl: line 7 is cut; steps 1 to 6 are shown"));
+  EXPECT_EQ(files.runs_of("routeopd")[0]->files.metrics.size(), 6U);
+}
+
+// Every value of every JSON file in turn, replaced by one of another type.
+TEST(RunFiles, WrongTypesAreNoCrash) {
+  const TemporaryDirectory home;
+  Study study(home.path());
+  keep_few(study);
+  const auto for_each_value = [](const Json& good, const auto& use) {
+    const Json flat = good.flatten();
+    for (const auto& item : flat.items()) {
+      for (const Json& other :
+           {Json("text"), Json(-1.5), Json::array({1}), Json(), Json{{"a", 1}}, Json(true)}) {
+        Json bad = good;
+        bad[Json::json_pointer(item.key())] = other;
+        use(bad);
+      }
+    }
+  };
+  Json small = study.manifest;
+  small["runs"].erase(1);
+  for_each_value(small, [&](const Json& bad) {
+    std::ofstream(home.path() / "study.json") << bad.dump();
+    EXPECT_NO_THROW(read_study(home.path()));
+  });
+  const std::filesystem::path probe = home.path() / "probes/ladder";
+  const Json good_probe = Json::parse(bytes_in(probe / "probe.json"));
+  Json one_row = good_probe;
+  while (one_row["rows"].size() > 1) one_row["rows"].erase(1);
+  for_each_value(one_row, [&](const Json& bad) {
+    std::ofstream(probe / "probe.json") << bad.dump();
+    EXPECT_NO_THROW(read_probe(probe).row("routeopd", "sgd"));
+  });
+  const std::filesystem::path run = home.path() / "runs/routeopd-seed42";
+  for_each_value(Study::metrics_line("routeopd", 42, 1), [&](const Json& bad) {
+    std::ofstream(run / "metrics.jsonl") << bad.dump() << "\n";
+    EXPECT_NO_THROW(read_run(run));
+  });
+}
+
+TEST(RunFiles, AWrongTypeIsASentenceAndNull) {
+  const TemporaryDirectory home;
+  const Study study(home.path());
+  const std::filesystem::path run = home.path() / "runs/routeopd-seed42";
+  Json line = Study::metrics_line("routeopd", 42, 1);
+  line["entropy"] = "high";
+  std::ofstream(run / "metrics.jsonl") << line.dump() << "\n";
+  const RunFiles files = read_run(run, "RUN");
+  EXPECT_THAT(
+      files.missing,
+      testing::ElementsAre("RUN/metrics.jsonl: entropy: expected a number, got string; it is not shown"));
+  EXPECT_TRUE(files.metrics[0]["entropy"].is_null());
+}
+
+TEST(RunFiles, NoPathLeadsOutOfTheStudy) {
+  EXPECT_TRUE(stays_inside("runs/a..b/eval"));
+  for (const char* path : {"", "/etc", "..", "runs/../../x", "a/.."})
+    EXPECT_FALSE(stays_inside(path)) << path;
+  const TemporaryDirectory home;
+  Study study(home.path() / "study");
+  std::filesystem::rename(home.path() / "study/base", home.path() / "base");
+  std::filesystem::rename(home.path() / "study/probes", home.path() / "probes");
+  study.manifest["evals"]["base"] = "../base/eval";
+  study.manifest["runs"][0]["path"] = (home.path() / "study/runs/sampled_rkl-seed42").string();
+  study.manifest["runs"][1]["eval"] = "runs/../../base/eval";
+  study.manifest["probes"][0]["path"] = "../probes/arms";
+  study.manifest["cost"] = "../cost.json";
+  study.manifest["concentration"] = "/dev/zero";
+  study.save();
+  const StudyFiles files = read_study(home.path() / "study");
+  for (const char* where : {"evals: \"base\"", "runs[0]: \"path\"", "runs[1]: \"eval\"",
+                            "probes[0]: \"path\"", "the study: \"cost\"", "the study: \"concentration\""})
+    EXPECT_THAT(files.missing, Contains(AllOf(HasSubstr(where), HasSubstr("leads out of the study"))));
+  EXPECT_FALSE(files.base);
+  EXPECT_EQ(files.probe("arms"), nullptr);
+  EXPECT_TRUE(files.cost.is_null());
+  EXPECT_THAT(files.concentration, IsEmpty());
+  EXPECT_EQ(files.runs_of("sampled_rkl").size(), 1U);
+}
+
+TEST(RunFiles, ListsAndLinesAreBounded) {
+  const TemporaryDirectory home;
+  Study study(home.path());
+  study.manifest["runs"] = Json::array();
+  for (std::size_t i = 0; i <= kMaxEntries; ++i) study.manifest["runs"].push_back(Json::object());
+  study.save();
+  const StudyFiles files = read_study(home.path());
+  EXPECT_THAT(files.runs, IsEmpty());
+  EXPECT_LE(files.missing.size(), kMaxSentences);
+  const std::filesystem::path run = home.path() / "runs/routeopd-seed42";
+  std::ofstream(run / "metrics.jsonl")
+      << "{\"step\":1}\n{\"step\":2,\"x\":\"" << std::string(kMaxLineBytes, 'x') << "\"}\n";
+  const RunFiles cut = read_run(run, "RUN");
+  EXPECT_THAT(cut.missing,
+              Contains("RUN/metrics.jsonl: line 2 is too long; the first of its steps is shown"));
+  EXPECT_EQ(cut.metrics.size(), 1U);
+}
+
+}  // namespace
+}  // namespace routeopd::report
