@@ -10,6 +10,7 @@
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/report/charts/palette.h"
 #include "routeopd/report/page_style.h"
+#include "routeopd/report/study_tables.h"
 #include "routeopd/report/svg.h"
 #include "routeopd/report/visible_text.h"
 #include "routeopd/text/html_escape.h"
