@@ -96,7 +96,8 @@ class SyntheticStudy {
 
   static std::string problem_name(int problem) { return fmt::format("p{}", problem); }
 
-  explicit SyntheticStudy(const std::filesystem::path& directory) : directory_(directory) {
+  // `few`: one seed of routeopd and fixed_mid in place of everything.
+  explicit SyntheticStudy(const std::filesystem::path& directory, bool few = false) : directory_(directory) {
     manifest = {
         {"kind", "study"},
         {"version", 1},
@@ -112,8 +113,13 @@ class SyntheticStudy {
         {"cost", "cost.json"}};
     write_eval("base/eval", "base", 0, 0);
     write_eval("teacher/eval", "teacher", 0, 0);
-    for (const Variant& variant : variants())
-      for (const int seed : seeds()) write_run(variant, seed);
+    for (const Variant& variant : variants()) {
+      for (const int seed : seeds()) {
+        const bool wanted =
+            seed == seeds().front() && (variant.name == "routeopd" || variant.name == "fixed_mid");
+        if (!few || wanted) write_run(variant, seed);
+      }
+    }
     write_concentration();
     write_probes();
     write_cost();

@@ -37,5 +37,30 @@ TEST(TextTable, IsMarkdownAndLatexToo) {
             "\\end{tabular}\n");
 }
 
+TEST(TextTable, IsCsvByRfc4180) {
+  TextTable table({{"name", Align::kLeft}, {"95 %, of it", Align::kRight}});
+  table.add({"say \"x\"", "-1.5"});
+  table.add({"two\r\nlines", "[1, 2]"});
+  EXPECT_EQ(table.rendered(TableFormat::kCsv),
+            "name,\"95 %, of it\"\r\n"
+            "\"say \"\"x\"\"\",-1.5\r\n"
+            "two  lines,\"[1, 2]\"\r\n");
+  EXPECT_EQ(note("a, b\nc", TableFormat::kCsv), "# a, b c\r\n");
+}
+
+TEST(TextTable, IsHtmlWithScopesAndNothingOfTheCellsIsMarkup) {
+  TextTable table({{"<b>", Align::kLeft}, {"x", Align::kRight}});
+  table.add({"a & \"b\"", "<script>\xE2\x80\xAE"});
+  EXPECT_EQ(
+      table.rendered(TableFormat::kHtml),
+      "<table>\n<thead>\n"
+      "<tr><th scope=\"col\">&lt;b&gt;</th><th scope=\"col\" class=\"r\">x</th></tr>\n"
+      "</thead>\n<tbody>\n"
+      "<tr><th scope=\"row\">a &amp; &#34;b&#34;</th><td class=\"r\">&lt;script&gt;\\u{202e}</td></tr>\n"
+      "</tbody>\n</table>\n");
+  EXPECT_EQ(note("1 < 2", TableFormat::kHtml), "<p>1 &lt; 2</p>\n");
+  EXPECT_EQ(heading("1 < 2", TableFormat::kHtml), "<h3>1 &lt; 2</h3>\n");
+}
+
 }  // namespace
 }  // namespace routeopd::report

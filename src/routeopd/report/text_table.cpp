@@ -8,6 +8,8 @@
 #include <array>
 
 #include "routeopd/base/error.h"
+#include "routeopd/report/visible_text.h"
+#include "routeopd/text/html_escape.h"
 
 namespace routeopd::report {
 namespace {
@@ -43,9 +45,11 @@ std::string latex_words(std::string_view words) {
   struct Sign {
     std::string_view from, to;
   };
-  static constexpr std::array<Sign, 12> kSigns = {{{"\\", "\\textbackslash{}"},
+  static constexpr std::array<Sign, 14> kSigns = {{{"\\", "\\textbackslash{}"},
                                                    {"→", "$\\to$"},
                                                    {"≥", "$\\ge$"},
+                                                   {"±", "$\\pm$"},
+                                                   {"–", "--"},
                                                    {"−", "$-$"},
                                                    {"~", "\\~{}"},
                                                    {"^", "\\^{}"},
@@ -74,27 +78,99 @@ std::string latex_words(std::string_view words) {
   return out;
 }
 
+// RFC 4180: a field with a comma, a quotation mark or a line break stands in quotes, and a quotation mark in it twice.
+std::string csv_words(const std::string& line) {
+  if (line.find_first_of(",\"") == std::string::npos) return line;
+  std::string out = "\"";
+  for (const char c : line) {
+    if (c == '"') out += '"';
+    out += c;
+  }
+  return out + '"';
+}
+
 std::string escaped(std::string_view words, TableFormat format) {
   const std::string line = one_line(words);
-  if (format == TableFormat::kMarkdown) return markdown_words(line);
-  return format == TableFormat::kLatex ? latex_words(line) : line;
+  switch (format) {
+    case TableFormat::kText:
+      break;
+    case TableFormat::kMarkdown:
+      return markdown_words(line);
+    case TableFormat::kLatex:
+      return latex_words(line);
+    case TableFormat::kCsv:
+      return csv_words(line);
+    case TableFormat::kHtml:
+      return text::html_escaped(visible(line));
+  }
+  return line;
 }
 
 }  // namespace
 
 std::string note(std::string_view words, TableFormat format) {
-  return fmt::format("{}{}\n", format == TableFormat::kLatex ? "% " : "", escaped(words, format));
+  switch (format) {
+    case TableFormat::kLatex:
+      return fmt::format("% {}\n", escaped(words, format));
+    case TableFormat::kCsv:
+      return fmt::format("# {}\r\n", one_line(words));
+    case TableFormat::kHtml:
+      return fmt::format("<p>{}</p>\n", escaped(words, format));
+    default:
+      return fmt::format("{}\n", escaped(words, format));
+  }
 }
 
 std::string heading(std::string_view words, TableFormat format) {
-  if (format != TableFormat::kMarkdown) return note(words, format);
-  return fmt::format("### {}\n\n", escaped(words, format));
+  if (format == TableFormat::kMarkdown) return fmt::format("### {}\n\n", escaped(words, format));
+  if (format == TableFormat::kHtml) return fmt::format("<h3>{}</h3>\n", escaped(words, format));
+  return note(words, format);
 }
 
 std::string TextTable::rendered(TableFormat format) const {
-  if (format == TableFormat::kMarkdown) return markdown();
-  if (format == TableFormat::kLatex) return latex();
+  switch (format) {
+    case TableFormat::kMarkdown:
+      return markdown();
+    case TableFormat::kLatex:
+      return latex();
+    case TableFormat::kCsv:
+      return csv();
+    case TableFormat::kHtml:
+      return html();
+    case TableFormat::kText:
+      break;
+  }
   return plain();
+}
+
+std::string TextTable::csv() const {
+  std::string out;
+  const auto line = [&](const auto& cell) {
+    for (std::size_t c = 0; c < columns_.size(); ++c)
+      out += fmt::format("{}{}", c ? "," : "", escaped(cell(c), TableFormat::kCsv));
+    out += "\r\n";
+  };
+  line([&](std::size_t c) { return columns_[c].title; });
+  for (const auto& row : rows_) line([&](std::size_t c) { return row[c]; });
+  return out;
+}
+
+// Class r is right-aligned; the first cell of a row says what the row is of.
+std::string TextTable::html() const {
+  std::string out = "<table>\n<thead>\n";
+  const auto line = [&](std::string_view first, std::string_view other, const auto& cell) {
+    out += "<tr>";
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+      const std::string_view tag = c == 0 ? first : other;
+      out += fmt::format("<{}{}>{}</{}>", tag, columns_[c].align == Align::kRight ? " class=\"r\"" : "",
+                         escaped(cell(c), TableFormat::kHtml), tag.substr(0, 2));
+    }
+    out += "</tr>\n";
+  };
+  line("th scope=\"col\"", "th scope=\"col\"", [&](std::size_t c) { return columns_[c].title; });
+  out += "</thead>\n<tbody>\n";
+  for (const auto& row : rows_) line("th scope=\"row\"", "td", [&](std::size_t c) { return row[c]; });
+  return out + "</tbody>\n</table>\n";
 }
 
 std::string TextTable::markdown() const {

@@ -1,5 +1,5 @@
-// A table of words and numbers: plain for a terminal, Markdown for a page, LaTeX (booktabs) for a paper. Cells come from
-// files too: each stays one cell of one line, whatever is in it.
+// A table of words and numbers: plain for a terminal, Markdown and HTML for a page, LaTeX (booktabs) for a paper, CSV (RFC
+// 4180) for a program. Cells come from files too: each stays one cell of one line, whatever is in it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -11,9 +11,10 @@
 namespace routeopd::report {
 
 enum class Align { kLeft, kRight };
-enum class TableFormat { kText, kMarkdown, kLatex };
+enum class TableFormat { kText, kMarkdown, kLatex, kCsv, kHtml };
 
-// Words beside tables, as one line: a comment in LaTeX, which has its own captions.
+// Words beside tables, as one line: a comment in LaTeX, which has its own captions, and in CSV ("# …", which RFC 4180 does
+// not know and most readers are told to pass over); a paragraph in HTML.
 std::string note(std::string_view words, TableFormat format);
 std::string heading(std::string_view words, TableFormat format);
 
@@ -30,10 +31,15 @@ class TextTable {
   std::string text() const { return rendered(TableFormat::kText); }
   std::string rendered(TableFormat format) const;
 
+  const std::vector<Column>& columns() const { return columns_; }
+  const std::vector<std::vector<std::string>>& rows() const { return rows_; }
+
  private:
   std::string plain() const;
   std::string markdown() const;
   std::string latex() const;
+  std::string csv() const;
+  std::string html() const;
 
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;

@@ -167,7 +167,8 @@ void TolerantDirectory::numbers_only(Json& value, const std::string& where,
   if (!value.is_object()) return;
   for (auto item = value.begin(); item != value.end(); ++item) {
     const bool is_number = std::find(keys.begin(), keys.end(), item.key()) != keys.end();
-    if (is_number && (item->is_string() || item->is_boolean() || item->is_array())) {
+    const bool of_objects = item->is_array() && (item->empty() || item->front().is_object());
+    if (is_number && (item->is_string() || item->is_boolean() || (item->is_array() && !of_objects))) {
       say(where, fmt::format("{}: expected a number, got {}; it is not shown", visible(item.key()),
                              item->type_name()));
       *item = nullptr;

@@ -61,7 +61,8 @@ class TolerantDirectory {
   // Whether the file is there, is an ordinary one and is not too large; a sentence where it is not.
   bool readable(const std::string& file, std::int64_t most, Absent absent = Absent::kIsMissing);
 
-  // Every value under one of these keys, at any depth, that is text, true or false, or a list becomes null, and a sentence.
+  // Every value under one of these keys, at any depth, that is text, true or false, or a list of such or of numbers becomes
+  // null, and a sentence. Objects and lists of them may carry the same names ("fidelity" has a mean and a median).
   void numbers_only(Json& value, const std::string& where, std::initializer_list<std::string_view> keys);
 
   bool exists(const std::string& file) const;
