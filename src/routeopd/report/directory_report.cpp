@@ -98,8 +98,16 @@ std::string text_in(const Json& object, const char* section, const char* key) {
   return object.is_object() && found != object.end() ? text_at(*found, key) : std::string();
 }
 
+// "k 16, m 2, seeds [42,43]".
 std::string compact(const Json& value) {
-  return value.is_null() ? "" : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const auto plain = [](const Json& each) {
+    return each.is_string() ? each.get<std::string>() : each.dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  if (!value.is_object()) return value.is_null() ? "" : plain(value);
+  std::string words;
+  for (auto each = value.begin(); each != value.end(); ++each)
+    words += fmt::format("{}{} {}", words.empty() ? "" : ", ", each.key(), plain(each.value()));
+  return words;
 }
 
 const Json& at_or_null(const Json& object, const char* key) {

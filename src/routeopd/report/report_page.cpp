@@ -18,6 +18,8 @@
 namespace routeopd::report {
 namespace {
 
+constexpr std::size_t kShownSentences = 8;
+
 constexpr std::string_view kReportStyle = R"css(
 body{margin:0 auto;max-width:64rem;overflow-wrap:anywhere}
 h1{font-size:1.5rem}
@@ -92,8 +94,7 @@ class Page {
         "<a class=\"skip\" href=\"#content\">Skip to the content</a>\n<header>\n<h1>{0}</h1>\n",
         shown_html(report_.title), kCommonStyle, kReportStyle, chart_color_style());
     if (!report_.verdict.empty()) add("<p class=\"verdict\">{}</p>\n", shown_html(report_.verdict));
-    if (!report_.missing.empty())
-      add("<p>What is missing or broken in the files:</p>\n{}", missing_html(report_.missing));
+    missing();
     out_ += "</header>\n";
     contents();
     out_ += "<main id=\"content\" tabindex=\"-1\">\n";
@@ -116,6 +117,17 @@ class Page {
   template <class... Args>
   void add(fmt::format_string<Args...> format, Args&&... args) {
     fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+  }
+
+  // A few sentences are read at once; a long list is opened by who wants it.
+  void missing() {
+    const std::size_t count = report_.missing.size();
+    if (count == 0) return;
+    if (count <= kShownSentences)
+      add("<p>What is missing or broken in the files:</p>\n{}", missing_html(report_.missing));
+    else
+      add("<details><summary>{} things are missing or broken in the files</summary>\n{}</details>\n", count,
+          missing_html(report_.missing));
   }
 
   void contents() {

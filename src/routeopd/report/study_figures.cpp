@@ -24,6 +24,16 @@ constexpr double kFullSupport = 1e9;  // behind every number on the line of the 
 constexpr std::array<const char*, 8> kMainArms = {"sampled_rkl", "full_rkl", "full_fkl",  "fixed_mid",
                                                   "routeopd",    "exact",    "union_rkl", "union_fkl"};
 
+// Arms of the phase portrait: the main ones and the controls that send mass elsewhere.
+constexpr std::array<const char*, 11> kPortraitArms = {
+    "sampled_rkl", "full_rkl",        "full_fkl",     "rank_matched",      "random_background", "fixed_mid",
+    "routeopd",    "exact",           "union_rkl",    "union_fkl",         "uniform_deficit"};
+
+template <class Names>
+bool among(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 std::optional<double> accuracy_of(const EvalFiles& eval) {
   const auto average = number_at(eval.summary, {"avg"});
   return average ? std::optional(100 * *average) : std::nullopt;
@@ -59,8 +69,8 @@ Block cost_tradeoff(const StudyFiles& study) {
     const std::string name = text_at(arm, "name");
     const auto accuracy = accuracy_of(study, name);
     const auto overhead = percent(number_at(arm, {"relative_total", "mean"}));
-    if (!accuracy || !overhead) continue;
     const bool swept = name == "routeopd" || name.starts_with("routeopd-k");
+    if (!accuracy || !overhead || !(swept || among(kMainArms, name))) continue;
     points.push_back({.name = name,
                       .overhead = {*overhead, percent(number_at(arm, {"relative_total", "low"})),
                                    percent(number_at(arm, {"relative_total", "high"}))},
@@ -79,6 +89,7 @@ Block phase_portrait(const StudyFiles& study) {
                  leakage = number_at(row, {"leakage", "mean"});
       if (text_at(row, "intervention") != "fresh_adamw" || !fidelity || !leakage) continue;
       const std::string name = text_at(row, "name");
+      if (!among(kPortraitArms, name)) continue;
       arms.push_back({name, 100 * *fidelity, 100 * *leakage, accuracy_of(study, name)});
     }
   }
