@@ -35,7 +35,7 @@ a:focus-visible,summary:focus-visible,.scroll:focus-visible,main:focus-visible{o
 .skip:focus{left:1rem;background:var(--ground);padding:.25rem .5rem;z-index:1}
 figure{margin:.5rem 0 1rem}
 .scroll{max-width:100%}
-figure svg{display:block;font-family:system-ui,sans-serif}
+figure svg{display:block}
 details{margin:.25rem 0}
 summary{cursor:pointer;color:var(--faint)}
 table{font-variant-numeric:tabular-nums}

@@ -63,7 +63,8 @@ Block composition_figure(const std::vector<LabelShare>& shares) {
       table_of_rows(rows, {{"variant", "variant", 0}, {"label", "label", 0}, {"share", "share %", 2}});
   const Json x = quantity("share", "share of responses (%)",
                           {{"stack", "zero"}, {"scale", {{"domain", {0, 100}}, {"nice", false}}}});
-  const Json y = category("variant", "", {{"sort", order}, {"axis", {{"tickSize", 0}, {"domain", false}}}});
+  const Json y = category(
+      "variant", "", {{"sort", order}, {"axis", {{"tickSize", 0}, {"domain", false}, {"labelPadding", 6}}}});
   const Json stacked = {{"field", "place"}, {"type", "quantitative"}};
   Json middle = x;
   middle["bandPosition"] = 0.5;
@@ -77,11 +78,13 @@ Block composition_figure(const std::vector<LabelShare>& shares) {
          {{"x", x},
           {"y", y},
           {"order", stacked},
-          {"color",
-           category(
-               "label", "",
-               {{"scale", {{"domain", names}, {"range", fills}}},
-                {"legend", {{"title", nullptr}, {"symbolType", "square"}, {"symbolStrokeWidth", 0}}}})}}}},
+          {"color", category("label", "",
+                             {{"scale", {{"domain", names}, {"range", fills}}},
+                              {"legend",
+                               {{"title", nullptr},
+                                {"columns", 6},
+                                {"symbolType", "square"},
+                                {"symbolStrokeWidth", 0}}}})}}}},
        {{"mark", {{"type", "text"}, {"color", {{"expr", "datum.ink"}}}}},
         {"encoding",
          {{"x", middle},

@@ -47,12 +47,16 @@ Block cost_tradeoff_figure(const std::vector<CostPoint>& points) {
     bytes.push_back(point.peak_bytes);
   }
   const Extent x = extent_of(overheads, 0.12), y = extent_of(accuracies, 0.08), memory = extent_of(bytes, 0);
+  const double per_percent = kWidth / (x.high - x.low);  // pixels
   std::vector<LabelledPoint> labelled;
   std::vector<std::string> names;
   for (const CostPoint& point : points) {
-    labelled.push_back({(point.overhead.value - x.low) / (x.high - x.low) * kWidth,
-                        (y.high - point.accuracy.value) / (y.high - y.low) * kHeight,
-                        std::sqrt(area_of(point.peak_bytes, memory)) / 2, shown_series(point.name)});
+    labelled.push_back(
+        {(point.overhead.value - x.low) / (x.high - x.low) * kWidth,
+         (y.high - point.accuracy.value) / (y.high - y.low) * kHeight,
+         std::sqrt(area_of(point.peak_bytes, memory)) / 2, shown_series(point.name),
+         (point.overhead.value - point.overhead.low.value_or(point.overhead.value)) * per_percent,
+         (point.overhead.high.value_or(point.overhead.value) - point.overhead.value) * per_percent});
     names.push_back(point.name);
   }
   const std::vector<LabelPlace> places = place_labels(labelled, kWidth, kHeight);

@@ -73,7 +73,11 @@ void draw_curves(const std::vector<DynamicsPoint>& points, const std::string& de
   Json layers = Json::array();
   if (several)
     layers.push_back({{"mark", {{"type", "area"}, {"opacity", 0.15}}},
-                      {"encoding", {{"x", x}, {"y", low}, {"y2", {{"field", "high"}}}, {"color", color}}}});
+                      {"encoding",
+                       {{"x", x},
+                        {"y", low},
+                        {"y2", {{"field", "high"}}},
+                        {"fill", category("series", "", {{"scale", scales.color}, {"legend", nullptr}})}}}});
   layers.push_back(
       {{"mark", {{"type", "line"}}},
        {"encoding",

@@ -55,6 +55,11 @@ const NamedSeries* known(std::string_view name) {
   return found == kSeries.end() ? nullptr : found;
 }
 
+// Of "routeopd-k64" and "source_only-one" too, whose labels say what differs.
+const NamedSeries* base_of(std::string_view name) {
+  return known(name.substr(0, name.find('-')));
+}
+
 }  // namespace
 
 std::string chart_color(std::string_view name) {
@@ -76,7 +81,7 @@ std::string chart_color_style() {
 }
 
 SeriesStyle style_of_series(std::string_view name, std::size_t place) {
-  if (const NamedSeries* const series = known(name))
+  if (const NamedSeries* const series = base_of(name))
     return {chart_color(series->color), std::string(series->shape),
             kDashes[static_cast<std::size_t>(series->dash)]};
   return {chart_color(kCycle[place % kCycle.size()]), std::string(kShapes[place % kShapes.size()]),
@@ -85,10 +90,9 @@ SeriesStyle style_of_series(std::string_view name, std::size_t place) {
 
 std::string shown_series(std::string_view name) {
   if (const NamedSeries* const series = known(name)) return std::string(series->shown);
-  // "routeopd-k64", "source_only-one"
   const std::size_t dash = name.find('-');
-  const NamedSeries* const base = dash == std::string_view::npos ? nullptr : known(name.substr(0, dash));
-  if (base == nullptr) return std::string(name);
+  const NamedSeries* const base = base_of(name);
+  if (base == nullptr || dash == std::string_view::npos) return std::string(name);
   const std::string_view change = name.substr(dash + 1);
   if (change == "one") return fmt::format("{}, weight 1", base->shown);
   if (change.size() > 1 && (change[0] == 'k' || change[0] == 'm'))

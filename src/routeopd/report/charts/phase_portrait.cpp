@@ -51,6 +51,9 @@ Block phase_portrait_figure(const std::vector<PhasePoint>& arms,
                         shown_series(point.name)});
     names.push_back(point.name);
   }
+  for (const PhaseCheckpoint& point : checkpoints)
+    labelled.push_back({(point.fidelity - x.low) / (x.high - x.low) * kWidth,
+                        (y.high - 100 + point.leakage) / (y.high - y.low) * kHeight, 6, ""});
   const std::vector<LabelPlace> places = place_labels(labelled, kWidth, kHeight);
   Json rows = Json::array(), trace = Json::array(), all = Json::array();
   for (std::size_t i = 0; i < arms.size(); ++i)
@@ -104,8 +107,7 @@ Block phase_portrait_figure(const std::vector<PhasePoint>& arms,
         {"encoding",
          {{"x", at_x},
           {"y", at_y},
-          {"stroke", category("variant", "", {{"scale", scales.color}, {"legend", nullptr}})},
-          {"shape", category("variant", "", {{"scale", scales.shape}, {"legend", nullptr}})}}}},
+          {"stroke", category("variant", "", {{"scale", scales.color}, {"legend", nullptr}})}}}},
        {{"mark", {{"type", "text"}, {"fontSize", 10}}},
         {"encoding", {{"x", at_x}, {"y", at_y}, {"text", {{"field", "inside"}, {"type", "nominal"}}}}}},
        label_layer(at_x, at_y)});

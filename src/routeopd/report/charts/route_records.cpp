@@ -69,7 +69,8 @@ Block route_records_figure(const std::vector<RoutePoint>& routes, const std::str
     colors.push_back(chart_color(stratum.color));
     shapes.push_back(stratum.shape);
   }
-  const Json x = quantity("target", "target change of log-odds", {{"scale", {{"zero", false}}}});
+  const Json x = quantity("target", "target change of log-odds",
+                          {{"scale", {{"zero", false}}}, {"axis", {{"tickCount", 6}}}});
   const Json y = quantity("achieved", "achieved change of log-odds");
   block.chart = chart_of(block.title,
                          "Scatter plot of the achieved change of log-odds against the target, a point a "

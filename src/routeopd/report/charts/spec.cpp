@@ -171,16 +171,23 @@ std::vector<LabelPlace> place_labels(std::span<const LabelledPoint> points, doub
       {{1, 0}, {-1, 0}, {0, -1}, {0, 1}, {1, -1}, {1, 1}, {-1, -1}, {-1, 1}}};
   std::vector<Box> taken;
   for (const LabelledPoint& point : points)
-    taken.push_back(
-        {point.x - point.radius, point.y - point.radius, point.x + point.radius, point.y + point.radius});
+    taken.push_back({point.x - std::max(point.radius, point.left), point.y - point.radius,
+                     point.x + std::max(point.radius, point.right), point.y + point.radius});
   std::vector<LabelPlace> places;
   for (const LabelledPoint& point : points) {
+    if (point.label.empty()) {
+      places.emplace_back();
+      continue;
+    }
     const double wide = 0.58 * font * characters(point.label), tall = 1.15 * font;
     double least = HUGE_VAL;
     LabelPlace best;
     Box best_box{};
     for (const Direction& direction : kDirections) {
-      const double reach = (direction.right != 0 && direction.down != 0 ? 0.75 : 1) * point.radius + 3;
+      const bool beside = direction.right != 0 && direction.down == 0;
+      const double bar = !beside ? 0 : direction.right > 0 ? point.right : point.left;
+      const double round = (direction.right != 0 && direction.down != 0 ? 0.75 : 1) * point.radius;
+      const double reach = std::max(round, bar) + 3;
       const LabelPlace place{direction.right * reach,
                              direction.down * (reach + (direction.right == 0 ? tall / 2 : tall / 3)),
                              direction.right > 0   ? "left"

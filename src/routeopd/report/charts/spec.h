@@ -52,7 +52,8 @@ std::string short_text(std::string_view text, std::size_t most);
 // A point in pixels, and the words that belong beside it.
 struct LabelledPoint {
   double x = 0, y = 0, radius = 4;
-  std::string label;
+  std::string label;           // empty: a mark without words, that labels keep off
+  double left = 0, right = 0;  // of a bar through the point, from it
 };
 
 struct LabelPlace {

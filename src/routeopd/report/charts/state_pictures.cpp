@@ -116,7 +116,7 @@ Block scalar_credit_figure(const Json& example) {
   for (const StateId& id : state.ids) {
     const bool taken = state.action && *state.action == id.id;
     if (shown < kShownIds || taken) {
-      add(taken ? id.label + " ◂ sampled" : id.label, id.p_teacher - id.p_student, id.change_sampled,
+      add(taken ? id.label + " (sampled)" : id.label, id.p_teacher - id.p_student, id.change_sampled,
           id.change_routed);
       ++shown;
     } else {
@@ -253,8 +253,8 @@ Json pairs_picture(const State& state, const std::vector<const StateId*>& source
         {{"scale", {{"domain", {-0.9, rows}}, {"nice", false}, {"reverse", true}}}, {"axis", nullptr}});
   };
   const Json heads =
-      Json::array({{{"x", kSourceBar}, {"row", -0.5}, {"text", "excess: gives (q⁻)"}, {"align", "right"}},
-                   {{"x", kTargetBar}, {"row", -0.5}, {"text", "deficit: takes (q⁺)"}, {"align", "left"}}});
+      Json::array({{{"x", kSourceBar}, {"row", -0.5}, {"text", "excess: gives (q−)"}, {"align", "right"}},
+                   {{"x", kTargetBar}, {"row", -0.5}, {"text", "deficit: takes (q+)"}, {"align", "left"}}});
   const Json words = {{"type", "text"}, {"baseline", "middle"}, {"align", {{"expr", "datum.align"}}}};
   Json faint = words;
   faint["color"] = chart_color("faint");
@@ -309,7 +309,8 @@ Json pairs_picture(const State& state, const std::vector<const StateId*>& source
 }
 
 Json potentials_picture(const Json& rows, const Json& order, std::optional<double> budget) {
-  const Json x = quantity("value", "potential g, and bounded to ±B/2 (log-odds)");
+  const Json x =
+      quantity("value", "potential g, and bounded to ±B/2 (log-odds)", {{"scale", {{"padding", 8}}}});
   const Json y = category(
       "token", "", {{"sort", order}, {"axis", {{"grid", true}, {"tickSize", 0}, {"labelLimit", 170}}}});
   Json points = Json::array();
