@@ -143,6 +143,10 @@ class SyntheticStudy {
   static double leakage(const std::string& name, const std::string& intervention) {
     return 0.1 + 0.01 * place(name) + 0.004 * static_cast<double>(intervention.size());
   }
+  // A state's own value around the mean.
+  static double state_value(double mean, const std::string& name, int state) {
+    return mean + 0.004 * ((state * 7 + static_cast<int>(place(name))) % 5 - 2);
+  }
   static double place(const std::string& name) {
     const std::vector<Variant> all = variants();
     return static_cast<double>(
@@ -353,8 +357,17 @@ class SyntheticStudy {
         if (each.name == variant) probe["arms"].push_back(probe_arm(each));
     }
     for (int n = 0; n < kStates; ++n) {
+      Json values = Json::array();
+      for (const auto& [variant, intervention] : rows)
+        values.push_back(
+            {{"name", variant},
+             {"intervention", intervention},
+             {"fidelity", state_value(fidelity(variant, intervention), variant, n)},
+             {"leakage", n == 3 ? Json() : Json(state_value(leakage(variant, intervention), variant, n))},
+             {"deficit_reduction", 0.01}});
       states +=
-          Json{{"state", n}, {"mass", 0.1}, {"teacher_entropy", 1.0}, {"values", Json::array()}}.dump() +
+          Json{{"state", n}, {"sequence", n / 3}, {"mass", 0.1}, {"teacher_entropy", 1.0}, {"values", values}}
+              .dump() +
           "\n";
       routes += Json{{"state", n},
                      {"prompt", n / 4},

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "routeopd/report/cells.h"
 #include "routeopd/report/text_table.h"
 
 namespace routeopd::report {
@@ -17,16 +18,6 @@ using grade::Interval;
 using grade::SuiteComparison;
 using grade::Transitions;
 using Cells = std::vector<std::string>;
-
-std::string percent(double fraction) {
-  return fmt::format("{:.2f}", 100 * fraction);
-}
-
-// A change: with its sign, and zero without one, also where -0.001 is rounded to it.
-std::string points(double fraction) {
-  const std::string text = fmt::format("{:+.2f}", 100 * fraction);
-  return text == "+0.00" || text == "-0.00" ? "0.00" : text;
-}
 
 // A row is what it is of, then the figures of a contrast.
 Cells titles(Cells first, const grade::Bootstrap& bootstrap) {

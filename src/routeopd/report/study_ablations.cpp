@@ -1,0 +1,196 @@
+// Ablations of destination, objective and budget; how targets are realized; accuracy by concentration.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <array>
+#include <map>
+
+#include "routeopd/report/cells.h"
+#include "routeopd/report/effects.h"
+#include "routeopd/report/paper_numbers.h"
+#include "routeopd/report/study_table_parts.h"
+#include "routeopd/report/tolerant_files.h"
+
+namespace routeopd::report {
+namespace {
+
+constexpr const char* kReference = "fixed_mid";
+
+// `paper` is the id of the paper's table.
+Block ablation_block(const StudyView& view, const std::string& paper, const std::string& title,
+                     const std::vector<std::string>& names) {
+  Block block = titled("ablation-" + paper, title);
+  TextTable table = number_table({"variant", average_name(view) + " %", "seeds", "sd over seeds",
+                                  fmt::format("over {} [95 %]", kReference), "paper Avg@16 %",
+                                  fmt::format("paper over {}", kReference)});
+  std::vector<std::string> absent, ours;
+  for (const std::string& name : names) {
+    const std::optional<Accuracy> accuracy = view.grades.accuracy(name);
+    if (!accuracy) {
+      absent.push_back(name);
+      continue;
+    }
+    const bool is_reference = name == kReference;
+    const std::optional<Contrast> contrast =
+        is_reference ? std::nullopt : view.grades.contrast(kReference, name);
+    const std::optional<double> there =
+        is_reference ? std::nullopt : paper_difference(paper, name, kReference, "avg");
+    table.add({name, percent(accuracy->average.mean), std::to_string(accuracy->per_seed.size()),
+               percent(spread_of(accuracy->per_seed)), contrast ? points(contrast->difference) : kDash,
+               paper_cell(paper, name, "avg", 2), signed_number(there, 2)});
+    if (contrast && there) say(block.words, effect_sentence(name, kReference, *there, contrast->difference));
+    if (contrast && !there) ours.push_back(fmt::format("{} {}", name, points(contrast->difference)));
+  }
+  if (!ours.empty())
+    say(block.words, fmt::format("Not in the paper, over {}: {}.", kReference, listed(ours)));
+  say_absent(block, absent, "readable evaluation of");
+  if (!table.rows().empty()) block.table = std::move(table);
+  return block;
+}
+
+// What a probe's row says of how targets were met; fractions but for the MAE (log-odds).
+struct Realization {
+  const char* key;
+  const char* title;
+  bool fraction;
+};
+constexpr std::array<Realization, 4> kRealization = {{{"cycle_violations", "cycle violations %", true},
+                                                      {"target_mae", "target MAE", false},
+                                                      {"completion", "completion %", true},
+                                                      {"overshoot", "overshoot %", true}}};
+
+std::optional<double> realized(const ProbeFiles& probe, const std::string& name, const Realization& what) {
+  const bool of_arm = std::string_view(what.key) == "cycle_violations";
+  return number_at(of_arm ? probe.arm(name) : probe.row(name, "fresh_adamw"), {what.key});
+}
+
+Block realization_block(const StudyView& view) {
+  Block block = titled("target-realization", "How targets are realized by one fresh AdamW step");
+  const ProbeFiles* const probe = view.files.probe("arms");
+  if (probe == nullptr || probe->probe.is_null()) {
+    block.missing.emplace_back("The study has no readable probe \"arms\".");
+    return block;
+  }
+  std::vector<std::string> titles = {"targets"};
+  for (const Realization& what : kRealization) {
+    titles.emplace_back(what.title);
+    titles.push_back(fmt::format("{}, paper", what.title));
+  }
+  TextTable table = number_table(titles);
+  std::vector<std::string> absent;
+  for (const char* name : {"independent_clipping", "fixed_mid", "routeopd", "exact"}) {
+    if (probe->row(name, "fresh_adamw").is_null()) {
+      absent.emplace_back(name);
+      continue;
+    }
+    Cells cells = {name};
+    for (const Realization& what : kRealization) {
+      const std::optional<double> value = realized(*probe, name, what);
+      cells.push_back(what.fraction ? percent(value, 1) : number(value, 3));
+      cells.push_back(paper_cell("realization", name, what.key, what.fraction ? 1 : 3));
+    }
+    table.add(std::move(cells));
+  }
+  for (const char* name : {"independent_clipping", "fixed_mid"}) {
+    for (const Realization& what : kRealization) {
+      const std::string other = name == std::string_view("fixed_mid") ? "routeopd" : "fixed_mid";
+      const auto here = realized(*probe, name, what), there = realized(*probe, other, what);
+      const auto paper = paper_number("realization", name, what.key),
+                 paper_other = paper_number("realization", other, what.key);
+      if (!here || !there || *paper == *paper_other) continue;
+      const double unit = what.fraction ? 100 : 1;
+      std::string words = what.title;
+      if (what.fraction) words.resize(words.size() - 2);
+      say(block.words,
+          level_sentence(words, {.name = other, .paper = *paper_other, .here = unit * *there, .interval = {}},
+                         {.name = name, .paper = *paper, .here = unit * *here, .interval = {}},
+                         what.fraction ? 1 : 3));
+    }
+  }
+  say_absent(block, absent, "fresh AdamW step in the probe for");
+  if (!table.rows().empty()) block.table = std::move(table);
+  return block;
+}
+
+struct Bin {
+  const char* name;
+  double low, high;  // the last one holds its end
+
+  bool holds(double value) const { return value >= low && (value < high || (high == 1 && value <= 1)); }
+};
+constexpr std::array<Bin, 4> kBins = {
+    {{"[0, .25)", 0, 0.25}, {"[.25, .5)", 0.25, 0.5}, {"[.5, .75)", 0.5, 0.75}, {"[.75, 1]", 0.75, 1}}};
+
+Block concentration_block(const StudyView& view) {
+  Block block = titled("accuracy-by-concentration",
+                       "routeopd by the concentration of the teacher's demand on a problem");
+  if (view.files.concentration.empty()) {
+    block.missing.emplace_back("The study has no readable concentration of its problems.");
+    return block;
+  }
+  std::map<std::pair<std::string, std::string>, double> concentration;
+  for (const ProblemConcentration& problem : view.files.concentration)
+    concentration[{problem.suite, problem.problem}] = problem.concentration;
+  TextTable table = number_table({"concentration", "problems", "states", "budget",
+                                  fmt::format("routeopd {} %", average_name(view)),
+                                  fmt::format("over {} [95 %]", kReference), "paper states", "paper budget",
+                                  "paper Avg@16 %", fmt::format("paper over {}", kReference)});
+  std::vector<std::string> trend;
+  for (const Bin& bin : kBins) {
+    std::int64_t problems = 0, states = 0;
+    double budget = 0;  // mean over states
+    for (const ProblemConcentration& problem : view.files.concentration) {
+      if (!bin.holds(problem.concentration)) continue;
+      ++problems;
+      states += problem.states;
+      budget += problem.budget * static_cast<double>(problem.states);
+    }
+    const auto inside = [&](std::size_t suite, const std::string& problem) {
+      const auto found = concentration.find({view.grades.suites()[suite], problem});
+      return found != concentration.end() && bin.holds(found->second);
+    };
+    const std::optional<grade::Interval> average = view.grades.average("routeopd", inside);
+    const std::optional<Contrast> contrast = view.grades.contrast(kReference, "routeopd", inside);
+    const double paper = *paper_number("concentration", bin.name, "contrast");
+    table.add({bin.name, std::to_string(problems), std::to_string(states),
+               states > 0 ? number(budget / static_cast<double>(states), 3) : kDash,
+               average ? percent(average->mean) : kDash, contrast ? points(contrast->difference) : kDash,
+               paper_cell("concentration", bin.name, "states", 0),
+               paper_cell("concentration", bin.name, "budget", 3),
+               paper_cell("concentration", bin.name, "routeopd", 2), signed_number(paper, 2)});
+    if (!contrast) continue;
+    trend.push_back(fmt::format("{} {}", bin.name, points(contrast->difference.mean)));
+    say(block.words, fmt::format("In {} {}", bin.name, [&] {
+          std::string sentence = effect_sentence("routeopd", kReference, paper, contrast->difference);
+          sentence[0] = 't';
+          return sentence;
+        }()));
+  }
+  if (trend.size() > 1)
+    say(block.words,
+        fmt::format("The paper's difference grows from bin to bin; here it goes {}.", listed(trend)));
+  say(block.words,
+      "A problem's concentration is the mass-weighted mean over the untrained student's states on it; which "
+      "states the "
+      "paper's bins hold it does not say.");
+  block.table = std::move(table);
+  return block;
+}
+
+}  // namespace
+
+std::vector<Block> ablation_blocks(const StudyView& view) {
+  return {
+      ablation_block(
+          view, "destination", "Where the probability goes",
+          {"random_background", "student_proportional", "rank_matched", "uniform_deficit", "fixed_mid"}),
+      ablation_block(view, "objective", "Which side is moved, and how pairs are weighted and bounded",
+                     {"source_only", "source_only-one", "destination_only", "destination_only-one", "no_mass",
+                      "independent_clipping", "fixed_mid", "routeopd", "exact", "union_rkl", "union_fkl"}),
+      ablation_block(view, "budget", "How much is moved",
+                     {"fixed_low", "fixed_mid", "fixed_high", "reversed", "routeopd"}),
+      realization_block(view), concentration_block(view)};
+}
+
+}  // namespace routeopd::report

@@ -1,0 +1,179 @@
+// The sweeps over the size of the support and the number of pairs.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "routeopd/report/cells.h"
+#include "routeopd/report/effects.h"
+#include "routeopd/report/paper_numbers.h"
+#include "routeopd/report/study_table_parts.h"
+#include "routeopd/report/tolerant_files.h"
+
+namespace routeopd::report {
+namespace {
+
+constexpr const char* kDefault = "routeopd";
+
+// Variants of routeopd called "routeopd-LETTER…" and routeopd itself, by the value of the setting.
+std::map<double, std::pair<std::string, std::string>> variants_by(const StudyFiles& study, char letter) {
+  std::map<double, std::pair<std::string, std::string>> sorted;  // (value's text, variant)
+  const std::string prefix = fmt::format("{}-{}", kDefault, letter);
+  for (const StudyRun& run : study.runs) {
+    if (run.name != kDefault && !run.name.starts_with(prefix)) continue;
+    const std::string own = letter == 'k' ? run.files.k : run.files.m ? std::to_string(*run.files.m) : "";
+    const std::string value = run.name == kDefault ? own : run.name.substr(prefix.size());
+    if (value.empty()) continue;
+    const bool whole = std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const double place =
+        whole && value.size() < 10 ? std::stod(value) : std::numeric_limits<double>::infinity();
+    sorted.try_emplace(place, value, run.name);
+  }
+  return sorted;
+}
+
+// What any probe of the study says of an arm.
+std::optional<double> arm_number(const StudyFiles& study, const std::string& name, const char* key) {
+  for (const StudyProbe& probe : study.probes)
+    if (const std::optional<double> found = number_at(probe.files.arm(name), {key})) return found;
+  return std::nullopt;
+}
+
+// A value of the setting against the default, where the paper has both.
+std::string default_sentence(const std::string& paper, const std::string& value,
+                             const std::string& default_value, const Contrast& contrast, char letter) {
+  const std::optional<double> there = paper_difference(paper, value, default_value, "avg");
+  if (!there) return "";
+  return effect_sentence(fmt::format("{} = {}", letter, value), fmt::format("{} = {}", letter, default_value),
+                         *there, contrast.difference);
+}
+
+// The ends of a sweep, as far as the paper has them.
+class Ends {
+ public:
+  Ends(std::string paper, const char* column, char letter)
+      : paper_(std::move(paper)), column_(column), letter_(letter) {}
+
+  // `here` in the paper's unit.
+  void add(const std::string& value, std::optional<double> here) {
+    const std::optional<double> there = paper_number(paper_, value, column_);
+    if (here && there)
+      levels_.push_back(
+          {.name = fmt::format("{} = {}", letter_, value), .paper = *there, .here = *here, .interval = {}});
+  }
+  std::string sentence(const std::string& what, int digits) const {
+    return levels_.size() < 2 ? "" : level_sentence(what, levels_.back(), levels_.front(), digits);
+  }
+
+ private:
+  std::string paper_;
+  const char* column_;
+  char letter_;
+  std::vector<Level> levels_;
+};
+
+std::optional<double> hundred(std::optional<double> fraction) {
+  if (!fraction) return std::nullopt;
+  return 100 * *fraction;
+}
+
+Block support_block(const StudyView& view) {
+  Block block = titled("support-sweep", "Size of the support, k");
+  TextTable table =
+      number_table({"k", average_name(view) + " %", "sd over seeds", "over the default [95 %]", "fidelity %",
+                    "leakage %", "student's mass in it %", "teacher's mass in it %", "paper Avg@16 %",
+                    "paper fidelity %", "paper leakage %"});
+  const ProbeFiles* const probe = view.files.probe("support");
+  std::string default_value;
+  const auto variants = variants_by(view.files, 'k');
+  for (const auto& [place, variant] : variants)
+    if (variant.second == kDefault) default_value = variant.first;
+  Ends fidelity("support", "fidelity", 'k'), leakage("support", "leakage", 'k');
+  for (const auto& [place, variant] : variants) {
+    const auto& [k, name] = variant;
+    const std::optional<Accuracy> accuracy = view.grades.accuracy(name);
+    const std::optional<Contrast> contrast =
+        name == kDefault ? std::nullopt : view.grades.contrast(kDefault, name);
+    const Json none;
+    const Json& row = probe == nullptr ? none : probe->row(name, "fresh_adamw");
+    const std::optional<double> own_fidelity = number_at(row, {"fidelity", "mean"}),
+                                own_leakage = number_at(row, {"leakage", "mean"});
+    // The run's first step is the untrained student's, on the support of this k.
+    const auto retained = [&, name = name](const char* key) {
+      const std::optional<double> probed = arm_number(view.files, name, key);
+      return percent(probed ? probed : first_metric(view.files, name, key), 1);
+    };
+    table.add({k, accuracy ? percent(accuracy->average.mean) : kDash,
+               accuracy ? percent(spread_of(accuracy->per_seed)) : kDash,
+               contrast ? points(contrast->difference) : kDash, percent(own_fidelity, 1),
+               percent(own_leakage, 1), retained("student_mass"), retained("teacher_mass"),
+               paper_cell("support", k, "avg", 2), paper_cell("support", k, "fidelity", 1),
+               paper_cell("support", k, "leakage", 1)});
+    if (contrast) say(block.words, default_sentence("support", k, default_value, *contrast, 'k'));
+    fidelity.add(k, hundred(own_fidelity));
+    leakage.add(k, hundred(own_leakage));
+  }
+  say(block.words, fidelity.sentence("fidelity", 1));
+  say(block.words, leakage.sentence("leakage", 1));
+  if (table.rows().empty()) {
+    block.missing.emplace_back("The study has no run of routeopd with a known k.");
+    return block;
+  }
+  if (probe == nullptr)
+    block.missing.emplace_back("The study has no probe \"support\": fidelity and leakage are not known.");
+  say(block.words,
+      fmt::format("The paper's vocabulary has some 150,000 ids, and at k = 32 its support holds {} % of the "
+                  "student's mass and {} % of the teacher's.",
+                  paper_cell("retained", "32", "student_mass", 2),
+                  paper_cell("retained", "32", "teacher_mass", 2)));
+  block.table = std::move(table);
+  return block;
+}
+
+Block pairs_block(const StudyView& view) {
+  Block block = titled("pair-sweep", "Number of sampled pairs, m");
+  TextTable table = number_table({"m", average_name(view) + " %", "sd over seeds", "over the default [95 %]",
+                                  "loss variance", "relative variance", "coverage %", "paper Avg@16 %",
+                                  "paper loss variance", "paper coverage %"});
+  std::vector<std::pair<std::string, std::string>> rows;
+  std::string default_value;
+  for (const auto& [place, variant] : variants_by(view.files, 'm')) {
+    rows.push_back(variant);
+    if (variant.second == kDefault) default_value = variant.first;
+  }
+  if (!view.files.runs_of("exact").empty()) rows.emplace_back("all (exact)", "exact");
+  Ends variance("pairs", "loss_variance", 'm'), coverage("pairs", "coverage", 'm');
+  for (const auto& [m, name] : rows) {
+    const std::optional<Accuracy> accuracy = view.grades.accuracy(name);
+    const std::optional<Contrast> contrast =
+        name == kDefault ? std::nullopt : view.grades.contrast(kDefault, name);
+    table.add({m, accuracy ? percent(accuracy->average.mean) : kDash,
+               accuracy ? percent(spread_of(accuracy->per_seed)) : kDash,
+               contrast ? points(contrast->difference) : kDash,
+               significant(arm_number(view.files, name, "loss_variance")),
+               number(arm_number(view.files, name, "relative_loss_variance"), 3),
+               percent(arm_number(view.files, name, "coverage"), 1), paper_cell("pairs", m, "avg", 2),
+               paper_cell("pairs", m, "loss_variance", 3), paper_cell("pairs", m, "coverage", 1)});
+    if (contrast) say(block.words, default_sentence("pairs", m, default_value, *contrast, 'm'));
+    variance.add(m, arm_number(view.files, name, "loss_variance"));
+    coverage.add(m, hundred(arm_number(view.files, name, "coverage")));
+  }
+  say(block.words, variance.sentence("loss variance", kSignificant));
+  say(block.words, coverage.sentence("coverage", 1));
+  if (rows.empty())
+    block.missing.emplace_back("The study has no run of routeopd with a known m.");
+  else
+    block.table = std::move(table);
+  return block;
+}
+
+}  // namespace
+
+std::vector<Block> sweep_blocks(const StudyView& view) {
+  return {support_block(view), pairs_block(view)};
+}
+
+}  // namespace routeopd::report
