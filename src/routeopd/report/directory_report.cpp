@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "routeopd/grade/compare.h"
+#include "routeopd/report/cells.h"
 #include "routeopd/report/charts/directory_charts.h"
 #include "routeopd/report/charts/state_pictures.h"
 #include "routeopd/report/charts/study_charts.h"
@@ -61,13 +62,9 @@ std::string newest_date(const std::string& directory) {
                          std::chrono::time_point_cast<std::chrono::system_clock::duration>(system))));
 }
 
-std::string number_or_dash(const std::optional<double>& value, int digits, double scale = 1) {
-  return value ? fmt::format("{:.{}f}", scale * *value, digits) : "–";
-}
-
 template <class Number>
 std::string whole_or_dash(const std::optional<Number>& value) {
-  return value ? std::to_string(*value) : "–";
+  return value ? std::to_string(*value) : kDash;
 }
 
 // Rows of "what was run".
@@ -101,7 +98,8 @@ std::string text_in(const Json& object, const char* section, const char* key) {
 // "k 16, m 2, seeds [42,43]".
 std::string compact(const Json& value) {
   const auto plain = [](const Json& each) {
-    return each.is_string() ? each.get<std::string>() : each.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return each.is_string() ? each.get<std::string>()
+                            : each.dump(-1, ' ', false, Json::error_handler_t::replace);
   };
   if (!value.is_object()) return value.is_null() ? "" : plain(value);
   std::string words;
@@ -143,7 +141,7 @@ void add_facts(const RunFiles& run, const std::string& directory, Facts& facts) 
   facts.add(directory, "teacher", text_in(run.recipe, "teacher", "path"));
   facts.add(directory, "objective",
             fmt::format("{}, k = {}, m = {}", run.arm.empty() ? "unknown arm" : run.arm,
-                        run.k.empty() ? "–" : run.k, whole_or_dash(run.m)));
+                        run.k.empty() ? kDash : run.k, whole_or_dash(run.m)));
   facts.add(directory, "seed", whole_or_dash(run.seed));
   facts.add(
       directory, "steps",
@@ -202,12 +200,11 @@ Block runs_table(const std::vector<RunFiles>& runs) {
       }
     }
     table.add({run.shown, run.arm, whole_or_dash(run.seed), whole_or_dash(whole_at(last, "step")),
-               number_or_dash(number_at(last, {"loss"}), 5), number_or_dash(number_at(last, {"mass"}), 4),
-               number_or_dash(number_at(last, {"entropy"}), 3),
-               number_or_dash(number_at(last, {"response_tokens"}), 1),
-               number_or_dash(number_at(last, {"routed_share"}), 1, 100),
-               run.evals.empty() ? "–" : number_or_dash(number_at(run.evals.back().summary, {"avg"}), 2, 100),
-               timed > 0 ? fmt::format("{:.2f}", seconds / timed) : "–"});
+               percent(number_at(last, {"loss"}), 5), number(number_at(last, {"mass"}), 4),
+               number(number_at(last, {"entropy"}), 3), number(number_at(last, {"response_tokens"}), 1),
+               number(number_at(last, {"routed_share"}), 1),
+               run.evals.empty() ? kDash : percent(number_at(run.evals.back().summary, {"avg"}), 2),
+               timed > 0 ? fmt::format("{:.2f}", seconds / timed) : kDash});
   }
   block.table = std::move(table);
   return block;

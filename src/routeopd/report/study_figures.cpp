@@ -6,13 +6,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
-#include <set>
 
 #include "routeopd/report/charts/palette.h"
 #include "routeopd/report/charts/state_pictures.h"
 #include "routeopd/report/charts/study_charts.h"
+#include "routeopd/report/study_table_parts.h"
 #include "routeopd/report/tolerant_files.h"
 
 namespace routeopd::report {
@@ -26,33 +25,36 @@ constexpr std::array<const char*, 8> kMainArms = {"sampled_rkl", "full_rkl", "fu
 
 // Arms of the phase portrait: the main ones and the controls that send mass elsewhere.
 constexpr std::array<const char*, 11> kPortraitArms = {
-    "sampled_rkl", "full_rkl",        "full_fkl",     "rank_matched",      "random_background", "fixed_mid",
-    "routeopd",    "exact",           "union_rkl",    "union_fkl",         "uniform_deficit"};
+    "sampled_rkl", "full_rkl", "full_fkl",  "rank_matched", "random_background", "fixed_mid",
+    "routeopd",    "exact",    "union_rkl", "union_fkl",    "uniform_deficit"};
 
 template <class Names>
 bool among(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// Variants of the component contrasts, each against fixed_mid; `paper` is the paper's table that has them.
+struct ContrastBlock {
+  const char* title;
+  const char* paper;
+  std::vector<const char*> names;
+};
+const std::array<ContrastBlock, 4> kContrasts = {
+    {{"Destination",
+      "destination",
+      {"uniform_deficit", "student_proportional", "rank_matched", "random_background"}},
+     {"Update form",
+      "objective",
+      {"source_only", "destination_only", "source_only-one", "destination_only-one", "no_mass"}},
+     {"Target", "objective", {"independent_clipping"}},
+     {"Budget and pairs", "budget", {"fixed_low", "fixed_high", "reversed", "routeopd", "exact"}}}};
+
 std::optional<double> accuracy_of(const EvalFiles& eval) {
   const auto average = number_at(eval.summary, {"avg"});
   return average ? std::optional(100 * *average) : std::nullopt;
 }
 
-// Avg@n of a variant in percent, the mean over its seeds.
-std::optional<double> accuracy_of(const StudyFiles& study, const std::string& name) {
-  double sum = 0;
-  int count = 0;
-  for (const StudyRun* run : study.runs_of(name)) {
-    if (const auto accuracy = accuracy_of(run->eval)) {
-      sum += *accuracy;
-      ++count;
-    }
-  }
-  return count > 0 ? std::optional(sum / count) : std::nullopt;
-}
-
-std::optional<double> percent(const std::optional<double>& ratio) {
+std::optional<double> overhead_of(const std::optional<double>& ratio) {
   return ratio ? std::optional(100 * (*ratio - 1)) : std::nullopt;
 }
 
@@ -63,25 +65,41 @@ double support_of(const Json& arm) {
   return k->is_number() ? k->get<double>() : 0;
 }
 
-Block cost_tradeoff(const StudyFiles& study) {
+Block component_contrasts(const StudyGrades& grades) {
+  std::vector<ContrastPoint> points;
+  for (const ContrastBlock& block : kContrasts) {
+    for (const char* const name : block.names) {
+      const std::optional<Contrast> contrast = grades.contrast("fixed_mid", name);
+      if (!contrast) continue;
+      const grade::Interval& difference = contrast->difference;
+      points.push_back({.block = block.title,
+                        .name = name,
+                        .contrast = {100 * difference.mean, 100 * difference.low, 100 * difference.high},
+                        .paper = paper_difference(block.paper, name, "fixed_mid", "avg")});
+    }
+  }
+  return component_contrasts_figure(points);
+}
+
+Block cost_tradeoff(const StudyFiles& study, const StudyGrades& grades) {
   std::vector<CostPoint> points;
   for (const Json& arm : list_at(study.cost, "arms")) {
     const std::string name = text_at(arm, "name");
-    const auto accuracy = accuracy_of(study, name);
-    const auto overhead = percent(number_at(arm, {"relative_total", "mean"}));
+    const std::optional<Accuracy> accuracy = grades.accuracy(name);
+    const auto overhead = overhead_of(number_at(arm, {"relative_total", "mean"}));
     const bool swept = name == "routeopd" || name.starts_with("routeopd-k");
     if (!accuracy || !overhead || !(swept || among(kMainArms, name))) continue;
     points.push_back({.name = name,
-                      .overhead = {*overhead, percent(number_at(arm, {"relative_total", "low"})),
-                                   percent(number_at(arm, {"relative_total", "high"}))},
-                      .accuracy = {*accuracy, {}, {}},
+                      .overhead = {*overhead, overhead_of(number_at(arm, {"relative_total", "low"})),
+                                   overhead_of(number_at(arm, {"relative_total", "high"}))},
+                      .accuracy = {100 * accuracy->average.mean, {}, {}},
                       .peak_bytes = number_at(arm, {"peak_bytes"}).value_or(0),
                       .k = swept ? support_of(arm) : 0});
   }
   return cost_tradeoff_figure(points);
 }
 
-Block phase_portrait(const StudyFiles& study) {
+Block phase_portrait(const StudyFiles& study, const StudyGrades& grades) {
   std::vector<PhasePoint> arms;
   if (const ProbeFiles* const probe = study.probe("arms")) {
     for (const Json& row : list_at(probe->probe, "rows")) {
@@ -90,7 +108,9 @@ Block phase_portrait(const StudyFiles& study) {
       if (text_at(row, "intervention") != "fresh_adamw" || !fidelity || !leakage) continue;
       const std::string name = text_at(row, "name");
       if (!among(kPortraitArms, name)) continue;
-      arms.push_back({name, 100 * *fidelity, 100 * *leakage, accuracy_of(study, name)});
+      const std::optional<Accuracy> accuracy = grades.accuracy(name);
+      arms.push_back({name, 100 * *fidelity, 100 * *leakage,
+                      accuracy ? std::optional(100 * accuracy->average.mean) : std::nullopt});
     }
   }
   std::vector<PhaseCheckpoint> checkpoints;
@@ -205,13 +225,15 @@ Block route_records_of(const ProbeFiles& probe, const std::string& name, const s
 
 Section study_figures(const StudyFiles& study) {
   Section section{.title = "Figures", .blocks = {}};
+  const StudyGrades grades(study);
   const ProbeFiles none;
   const ProbeFiles* const arms = study.probe("arms");
   const auto pictured = std::find_if(study.probes.begin(), study.probes.end(),
                                      [](const StudyProbe& probe) { return probe.files.example.is_object(); });
   const Json example = pictured == study.probes.end() ? Json() : pictured->files.example;
-  section.blocks.push_back(cost_tradeoff(study));
-  section.blocks.push_back(phase_portrait(study));
+  section.blocks.push_back(cost_tradeoff(study, grades));
+  section.blocks.push_back(component_contrasts(grades));
+  section.blocks.push_back(phase_portrait(study, grades));
   section.blocks.push_back(dynamics(study));
   section.blocks.push_back(composition(study));
   section.blocks.push_back(route_records_of(arms != nullptr ? *arms : none, "routeopd", "fresh_adamw"));
