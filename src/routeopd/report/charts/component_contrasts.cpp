@@ -90,6 +90,7 @@ Block component_contrasts_figure(const std::vector<ContrastPoint>& points) {
                              {{"labelAngle", 0},
                               {"labelAlign", "left"},
                               {"labelOrient", "top"},
+                              {"labelPadding", -14},
                               {"labelAnchor", "start"},
                               {"title", nullptr}}}}}};
   block.chart["spec"] = {{"width", 380}, {"height", {{"step", 20}}}, {"layer", layers}};

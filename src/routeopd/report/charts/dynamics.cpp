@@ -64,7 +64,7 @@ void draw_curves(const std::vector<DynamicsPoint>& points, const std::string& de
   int longest = 0;
   for (const auto& [line, length] : lengths) longest = std::max(longest, length);
   const SeriesScales scales = scales_of_series(names);
-  const Json legend = names.size() > 1 ? Json{{"title", nullptr}} : Json();
+  const Json legend = names.size() > 1 ? Json{{"title", nullptr}, {"symbolOpacity", 1}} : Json();
   const Json x = quantity("step", "step", {{"axis", {{"format", "d"}, {"tickCount", 5}}}});
   const Json y = quantity("value", "", {{"scale", {{"zero", false}}}, {"axis", {{"tickCount", 5}}}});
   Json low = y;
@@ -73,11 +73,7 @@ void draw_curves(const std::vector<DynamicsPoint>& points, const std::string& de
   Json layers = Json::array();
   if (several)
     layers.push_back({{"mark", {{"type", "area"}, {"opacity", 0.15}}},
-                      {"encoding",
-                       {{"x", x},
-                        {"y", low},
-                        {"y2", {{"field", "high"}}},
-                        {"fill", category("series", "", {{"scale", scales.color}, {"legend", nullptr}})}}}});
+                      {"encoding", {{"x", x}, {"y", low}, {"y2", {{"field", "high"}}}, {"color", color}}}});
   layers.push_back(
       {{"mark", {{"type", "line"}}},
        {"encoding",

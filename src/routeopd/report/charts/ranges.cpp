@@ -59,6 +59,7 @@ void draw_ranges(const std::vector<RangeRow>& ranges, const RangeWords& words, B
                              {{"labelAngle", 0},
                               {"labelAlign", "left"},
                               {"labelOrient", "top"},
+                              {"labelPadding", -14},
                               {"labelAnchor", "start"},
                               {"title", nullptr}}}}}};
   block.chart["spec"] = {{"width", 380}, {"height", {{"step", 20}}}, {"layer", layers}};

@@ -140,13 +140,16 @@ Block run_time_figure(const std::vector<RunFiles>& runs) {
       block.title,
       "Stacked bars over training steps: seconds of rollout, scoring, routing, learning and other work.",
       rows);
-  block.chart["facet"] = {
-      {"row",
-       {{"field", "run"},
-        {"type", "nominal"},
-        {"sort", order},
-        {"header",
-         {{"labelAngle", 0}, {"labelOrient", "top"}, {"labelAnchor", "start"}, {"title", nullptr}}}}}};
+  block.chart["facet"] = {{"row",
+                           {{"field", "run"},
+                            {"type", "nominal"},
+                            {"sort", order},
+                            {"header",
+                             {{"labelAngle", 0},
+                              {"labelOrient", "top"},
+                              {"labelPadding", -14},
+                              {"labelAnchor", "start"},
+                              {"title", nullptr}}}}}};
   block.chart["spec"] = {
       {"width", 480},
       {"height", 130},

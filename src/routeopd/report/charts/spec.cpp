@@ -86,6 +86,8 @@ Json chart_of(const std::string& title, const std::string& description, Json row
           {"title", title},
           {"description", description},
           {"background", chart_color("ground")},
+          // A reader's sans-serif may be wider than the one that the renderer measures.
+          {"padding", {{"left", 26}, {"right", 12}, {"top", 5}, {"bottom", 5}}},
           {"config", chart_config()},
           {"data", {{"values", std::move(rows)}}}};
 }
