@@ -235,7 +235,7 @@ class SyntheticStudy {
         {"lr", 5e-5},
         {"grad_norm", 0.3 + 0.01 * own},
         {"mass", 0.1},
-        {"routed_share", name.ends_with("rkl") || name.ends_with("fkl") ? Json() : Json(0.8 + 0.001 * own)},
+        {"routed_share", name.ends_with("rkl") || name.ends_with("fkl") ? Json() : Json(0.8 + 0.0012 * own)},
         {"student_mass", 0.97},
         {"teacher_mass", 0.96},
         {"entropy", 1.5 - 0.01 * own - 0.001 * step},

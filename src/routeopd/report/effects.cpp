@@ -38,7 +38,8 @@ std::string order_text(const Level& first, const Level& second, double sign, con
     if (*own * sign > 0) ++same;
   }
   const std::string basis =
-      seeds == 0 ? "no interval" : fmt::format("in {} of {} seeds as in the paper", same, seeds);
+      seeds == 0 ? "no interval"
+                 : fmt::format("in {} of {} seed{} as in the paper", same, seeds, seeds == 1 ? "" : "s");
   if (difference == 0) return fmt::format("no difference ({})", basis);
   return fmt::format("{} order ({})", difference > 0 ? "the same" : "the opposite", basis);
 }

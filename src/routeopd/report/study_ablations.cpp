@@ -136,7 +136,7 @@ Block concentration_block(const StudyView& view) {
                                   fmt::format("routeopd {} %", average_name(view)),
                                   fmt::format("over {} [95 %]", kReference), "paper states", "paper budget",
                                   "paper Avg@16 %", fmt::format("paper over {}", kReference)});
-  std::vector<std::string> trend;
+  std::vector<std::string> trend, empty;
   for (const Bin& bin : kBins) {
     std::int64_t problems = 0, states = 0;
     double budget = 0;  // mean over states
@@ -159,6 +159,7 @@ Block concentration_block(const StudyView& view) {
                paper_cell("concentration", bin.name, "states", 0),
                paper_cell("concentration", bin.name, "budget", 3),
                paper_cell("concentration", bin.name, "routeopd", 2), signed_number(paper, 2)});
+    if (problems == 0) empty.emplace_back(bin.name);
     if (!contrast) continue;
     trend.push_back(fmt::format("{} {}", bin.name, points(contrast->difference.mean)));
     say(block.words, fmt::format("In {} {}", bin.name, [&] {
@@ -167,6 +168,9 @@ Block concentration_block(const StudyView& view) {
           return sentence;
         }()));
   }
+  if (!empty.empty())
+    say(block.words,
+        fmt::format("No problem lies in {}: what the paper has there cannot be seen here.", listed(empty)));
   if (trend.size() > 1)
     say(block.words,
         fmt::format("The paper's difference grows from bin to bin; here it goes {}.", listed(trend)));

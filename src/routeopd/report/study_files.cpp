@@ -93,8 +93,10 @@ class StudyReader {
     }
     for (const auto& [name, part] : parts.items()) {
       const Json complete = part.is_object() ? part.value("complete", Json()) : Json();
-      if (complete != Json(true))
-        files_.say("study.json", fmt::format("part {} is not complete", visible(name)));
+      if (complete == Json(true)) continue;
+      const std::string note = text_at(part, "note").substr(0, 200);
+      files_.say("study.json", fmt::format("part {} is not complete{}", visible(name),
+                                           note.empty() ? "" : fmt::format(" ({})", visible(note))));
     }
   }
 

@@ -35,11 +35,12 @@ std::map<double, std::pair<std::string, std::string>> variants_by(const StudyFil
   return sorted;
 }
 
-// What any probe of the study says of an arm.
+// What a probe of the study says of an arm; else what its runs said at their first step, which is the untrained student's
+// and knows coverage and retained mass, on responses of its own.
 std::optional<double> arm_number(const StudyFiles& study, const std::string& name, const char* key) {
   for (const StudyProbe& probe : study.probes)
     if (const std::optional<double> found = number_at(probe.files.arm(name), {key})) return found;
-  return std::nullopt;
+  return first_metric(study, name, key);
 }
 
 // A value of the setting against the default, where the paper has both.
@@ -101,17 +102,12 @@ Block support_block(const StudyView& view) {
     const Json& row = probe == nullptr ? none : probe->row(name, "fresh_adamw");
     const std::optional<double> own_fidelity = number_at(row, {"fidelity", "mean"}),
                                 own_leakage = number_at(row, {"leakage", "mean"});
-    // The run's first step is the untrained student's, on the support of this k.
-    const auto retained = [&, name = name](const char* key) {
-      const std::optional<double> probed = arm_number(view.files, name, key);
-      return percent(probed ? probed : first_metric(view.files, name, key), 1);
-    };
     table.add({k, accuracy ? percent(accuracy->average.mean) : kDash,
                accuracy ? percent(spread_of(accuracy->per_seed)) : kDash,
                contrast ? points(contrast->difference) : kDash, percent(own_fidelity, 1),
-               percent(own_leakage, 1), retained("student_mass"), retained("teacher_mass"),
-               paper_cell("support", k, "avg", 2), paper_cell("support", k, "fidelity", 1),
-               paper_cell("support", k, "leakage", 1)});
+               percent(own_leakage, 1), percent(arm_number(view.files, name, "student_mass"), 1),
+               percent(arm_number(view.files, name, "teacher_mass"), 1), paper_cell("support", k, "avg", 2),
+               paper_cell("support", k, "fidelity", 1), paper_cell("support", k, "leakage", 1)});
     if (contrast) say(block.words, default_sentence("support", k, default_value, *contrast, 'k'));
     fidelity.add(k, hundred(own_fidelity));
     leakage.add(k, hundred(own_leakage));
