@@ -18,7 +18,8 @@ import unittest
 
 import report_directories as directories
 
-PROGRAM, CHART_PYTHON = sys.argv.pop(1), os.environ.get("ROUTEOPD_CHART_PYTHON") or sys.argv.pop(1)
+PROGRAM, BUILT_WITH = sys.argv.pop(1), sys.argv.pop(1)
+CHART_PYTHON = os.environ.get("ROUTEOPD_CHART_PYTHON") or BUILT_WITH
 RENDERS = subprocess.run([CHART_PYTHON, "-c", "import vl_convert"], capture_output=True).returncode == 0
 CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 SCREENSHOTS = os.environ.get("REPORT_SCREENSHOTS")

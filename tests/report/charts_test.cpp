@@ -107,6 +107,17 @@ TEST(Charts, DynamicsHaveMeanAndBandOverSeeds) {
   EXPECT_EQ(last["seeds"], 2);
 }
 
+TEST(Charts, DynamicsGiveAFlatLineRoom) {
+  const Block block = dynamics_figure({{"routeopd", 0, "Budget", 0.3},
+                                       {"routeopd", 5, "Budget", 0.3},
+                                       {"routeopd", 0, "Loss", 1},
+                                       {"routeopd", 5, "Loss", 2}});
+  EXPECT_NEAR(rows_of(block)[0]["floor"].get<double>(), 0.27, 1e-12);
+  EXPECT_NEAR(rows_of(block)[0]["ceiling"].get<double>(), 0.33, 1e-12);
+  EXPECT_EQ(rows_of(block)[2]["floor"], 1);
+  EXPECT_EQ(rows_of(block)[2]["ceiling"], 2);
+}
+
 TEST(Charts, PhasePortraitHasSpecificityAndAccuracyInside) {
   const Json& row = rows_of(full_figures()[2]).front();
   EXPECT_EQ(row["specificity"], 80);

@@ -32,6 +32,13 @@ bool holds(const std::string& directory, const char* file) {
   return fs::exists(fs::path(directory) / file, error);
 }
 
+// Whether summary.json is an evaluation's; a judge's has no decoding.
+bool has_decoding(const std::string& directory) {
+  std::vector<std::string> ignored;
+  const Json summary = TolerantDirectory(directory, directory, ignored).object("summary.json");
+  return summary.is_object() && summary.contains("decoding");
+}
+
 void append(std::vector<std::string>& all, const std::vector<std::string>& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
@@ -405,10 +412,11 @@ DirectoryKind kind_of_directory(const std::string& directory) {
         "{}: is no directory; expected that of a run, an evaluation, a probe, a judgement or a study",
         directory);
   if (holds(directory, "study.json")) return DirectoryKind::kStudy;
-  if (holds(directory, "probe.json")) return DirectoryKind::kProbe;
+  if (holds(directory, "probe.json") || holds(directory, "states.jsonl") || holds(directory, "routes.jsonl"))
+    return DirectoryKind::kProbe;
   if (holds(directory, "recipe.toml") || holds(directory, "metrics.jsonl")) return DirectoryKind::kRun;
   if (holds(directory, "responses.jsonl")) return DirectoryKind::kEval;
-  if (holds(directory, "labels.jsonl")) return DirectoryKind::kJudge;
+  if (holds(directory, "labels.jsonl") && !has_decoding(directory)) return DirectoryKind::kJudge;
   if (holds(directory, "summary.json")) return DirectoryKind::kEval;
   throw UserError(
       "{}: holds none of study.json, probe.json, recipe.toml, metrics.jsonl, responses.jsonl, labels.jsonl "

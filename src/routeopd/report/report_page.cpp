@@ -28,6 +28,8 @@ h3{font-size:1rem;margin:1.75rem 0 .25rem}
 .verdict{font-size:1.1rem;margin:.5rem 0 1rem;max-width:48rem}
 p{max-width:48rem}
 nav{margin:1rem 0}
+nav>ul{columns:24rem}
+nav>ul>li{break-inside:avoid}
 nav ul{margin:.25rem 0;padding-left:1.25rem}
 a{color:inherit}
 a:focus-visible,summary:focus-visible,.scroll:focus-visible,main:focus-visible{outline:2px solid var(--mark);outline-offset:2px}

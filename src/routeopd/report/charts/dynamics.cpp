@@ -41,20 +41,31 @@ void draw_curves(const std::vector<DynamicsPoint>& points, const std::string& de
     spread.high = std::max(spread.high, point.value);
     ++spread.count;
   }
+  std::map<std::size_t, Extent> extents;  // of each quantity
+  for (const auto& [at, spread] : spreads) {
+    Extent& extent = extents.try_emplace(std::get<0>(at), Extent{spread.low, spread.high}).first->second;
+    extent = {std::min(extent.low, spread.low), std::max(extent.high, spread.high)};
+  }
   Json rows = Json::array();
-  bool several = false;
+  bool several = false, flat = false;
   std::map<std::pair<std::size_t, std::size_t>, int> lengths;
   for (const auto& [at, spread] : spreads) {
     const auto& [quantity, name, step] = at;
     ++lengths[{quantity, name}];
     several = several || spread.count > 1;
+    const Extent& extent = extents.at(quantity);
+    const bool same = extent.low == extent.high;
+    const double margin = same ? std::max(1e-3, 0.1 * std::abs(extent.high)) : 0;
+    flat = flat || same;
     rows.push_back({{"series", shown_series(names[name])},
                     {"quantity", quantities[quantity]},
                     {"step", step},
                     {"value", spread.sum / spread.count},
                     {"low", spread.low},
                     {"high", spread.high},
-                    {"seeds", spread.count}});
+                    {"seeds", spread.count},
+                    {"floor", extent.low - margin},
+                    {"ceiling", extent.high + margin}});
   }
   std::vector<DataColumn> columns = {
       {"quantity", "quantity", 0}, {"series", "run", 0}, {"step", "step", 0}, {"value", "value", 4}};
@@ -71,6 +82,13 @@ void draw_curves(const std::vector<DynamicsPoint>& points, const std::string& de
   low["field"] = "low";
   const Json color = category("series", "", {{"scale", scales.color}, {"legend", legend}});
   Json layers = Json::array();
+  // A quantity that never changes has an axis of one value, whose label would be rounded away: room is made unseen.
+  if (flat) {
+    Json floor = y;
+    floor["field"] = "floor";
+    layers.push_back({{"mark", {{"type", "rule"}, {"opacity", 0}}},
+                      {"encoding", {{"x", x}, {"y", floor}, {"y2", {{"field", "ceiling"}}}}}});
+  }
   if (several)
     layers.push_back({{"mark", {{"type", "area"}, {"opacity", 0.15}}},
                       {"encoding", {{"x", x}, {"y", low}, {"y2", {{"field", "high"}}}, {"color", color}}}});

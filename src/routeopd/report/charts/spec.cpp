@@ -43,6 +43,7 @@ Json chart_config() {
             {"titleFontWeight", "normal"},
             {"symbolSize", 80},
             {"symbolStrokeWidth", 2},
+            {"columnPadding", 22},
             {"labelLimit", 200}}},
           {"title", {{"color", ink}, {"fontSize", 13}, {"anchor", "start"}, {"subtitleColor", faint}}},
           {"header",
