@@ -8,6 +8,7 @@
 
 #include <cmath>
 
+#include "report/study_blocks.h"
 #include "report/synthetic_study.h"
 #include "routeopd/report/cells.h"
 #include "routeopd/report/probe_contrast.h"
@@ -15,10 +16,8 @@
 namespace routeopd::report {
 namespace {
 
-using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 using Study = SyntheticStudy;
 
 // One complete study for all tests that only read.
@@ -36,28 +35,8 @@ const std::vector<Section>& sections() {
   return all;
 }
 
-const Block& block_in(const std::vector<Section>& all, const std::string& id) {
-  for (const Section& section : all)
-    for (const Block& block : section.blocks)
-      if (block.id == id) return block;
-  throw UserError("no block {}", id);
-}
-
 const Block& block(const std::string& id) {
   return block_in(sections(), id);
-}
-
-// The cell under a title in the n-th row that begins with these words.
-std::string cell(const Block& of, const std::string& row, const std::string& title, int nth = 0) {
-  if (!of.table) return "no table";
-  const auto& columns = of.table->columns();
-  for (std::size_t c = 0; c < columns.size(); ++c) {
-    if (columns[c].title != title) continue;
-    for (const auto& cells : of.table->rows())
-      if (cells[0] == row && nth-- == 0) return cells[c];
-    return "no row";
-  }
-  return "no column";
 }
 
 std::string cell(const std::string& id, const std::string& row, const std::string& title, int nth = 0) {
@@ -157,8 +136,9 @@ TEST(StudyTables, AblationsStandAgainstFixedMid) {
 }
 
 TEST(StudyTables, ConcentrationBinsHoldTheirProblems) {
-  const auto second_bin = [](int p) { return p % 4 == 1; };  // concentration 0.35
-  EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "problems"), "3");
+  const auto second_bin = [](int p) { return p % 4 == 1; };  // .25, .35 and .35
+  for (const char* bin : {"[0, .25)", "[.25, .5)", "[.5, .75)", "[.75, 1]"})
+    EXPECT_EQ(cell("accuracy-by-concentration", bin, "problems"), "3");
   EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "states"), std::to_string(21 + 25 + 29));
   const double budget = (21 * 0.21 + 25 * 0.25 + 29 * 0.29) / (21 + 25 + 29);
   EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "budget"), fmt::format("{:.3f}", budget));
@@ -358,149 +338,6 @@ TEST(StudyTables, LengthsAreThoseOfTheSummaries) {
   EXPECT_EQ(cell("response-lengths", "union_rkl", "paper P90"), "–");
   EXPECT_EQ(cell("response-lengths", "fixed_mid", "paper P90"), "4388");
   EXPECT_EQ(cell("response-lengths", "routeopd", "paper clipped %"), "2.34");
-}
-
-// A study changed by `change` before it is read.
-std::vector<Section> tables_after(const std::function<void(Study&, const std::filesystem::path&)>& change,
-                                  bool few = true) {
-  const TemporaryDirectory home;
-  Study study(home.path(), few);
-  change(study, home.path());
-  const StudyFiles files = read_study(home.path());
-  EXPECT_FALSE(study_verdict(files).empty());
-  return study_tables(files);
-}
-
-TEST(StudyTables, WithoutLabelsTheSummaryTellsRightFromWrong) {
-  const std::vector<Section> all = tables_after([](Study&, const std::filesystem::path& home) {
-    std::filesystem::remove(home / "runs/routeopd-seed42/eval/step_20/labels.jsonl");
-  });
-  int format = 0, right = 0;
-  for (int p = 0; p < Study::kProblems; ++p) {
-    for (int s = 0; s < Study::kSamples; ++s) {
-      format += Study::label("routeopd", 42, 20, p, s) == "format" ? 1 : 0;
-      right += Study::right("routeopd", 42, 20, p, s) ? 1 : 0;
-    }
-  }
-  const double total = Study::kProblems * Study::kSamples;
-  const Block& errors = block_in(all, "error-distribution");
-  EXPECT_EQ(cell(errors, "routeopd", "correct"), fmt::format("{:.1f}", 100 * right / total));
-  EXPECT_EQ(cell(errors, "routeopd", "format"), fmt::format("{:.1f}", 100 * format / total));
-  EXPECT_EQ(cell(errors, "routeopd", "wrong, not told apart"),
-            fmt::format("{:.1f}", 100 * (total - right - format) / total));
-  EXPECT_FALSE(block_in(all, "error-transitions").table);
-  EXPECT_THAT(block_in(all, "error-transitions").missing, Contains(HasSubstr("fixed_mid")));
-}
-
-TEST(StudyTables, MissingInputsAreSentencesInPlaceOfTables) {
-  const StudyFiles nothing = read_study("/nowhere/at/all");
-  EXPECT_THAT(nothing.missing, Contains(HasSubstr("is no directory")));
-  for (const Section& section : study_tables(nothing)) {
-    for (const Block& each : section.blocks) {
-      EXPECT_FALSE(each.table) << each.id;
-      EXPECT_THAT(each.missing, Not(IsEmpty())) << each.id;
-    }
-  }
-  EXPECT_THAT(study_verdict(nothing), HasSubstr("nothing is compared"));
-  const std::vector<Section> all = tables_after([](Study& study, const std::filesystem::path& home) {
-    std::filesystem::remove_all(home / "probes/arms");
-    study.manifest["concentration"] = nullptr;
-    study.manifest["cost"] = nullptr;
-    study.save();
-  });
-  EXPECT_TRUE(block_in(all, "main-table").table);
-  EXPECT_THAT(block_in(all, "main-table").missing, Contains(HasSubstr("sampled_rkl")));
-  for (const char* id : {"probe-arms", "target-realization", "strata-entropy", "route-records",
-                         "accuracy-by-concentration", "cost", "route-construction"}) {
-    EXPECT_FALSE(block_in(all, id).table) << id;
-    EXPECT_THAT(block_in(all, id).missing, Not(IsEmpty())) << id;
-  }
-}
-
-TEST(StudyTables, WhatCannotBeSeenIsSaid) {
-  const std::vector<Section> all = tables_after([](Study& study, const std::filesystem::path& home) {
-    const std::string lines = bytes_in(home / "concentration.jsonl");
-    std::istringstream text(lines);
-    std::ofstream file(home / "concentration.jsonl");
-    for (std::string line; std::getline(text, line);)
-      if (Json::parse(line)["concentration"] < 0.5) file << line << '\n';
-    study.manifest["probes"] = Json::array();
-    study.manifest["parts"]["mechanism"] = {{"complete", false}, {"note", "no bank"}};
-    study.save();
-    file.flush();
-    EXPECT_THAT(read_study(home).missing, Contains("study.json: part mechanism is not complete (no bank)"));
-  });
-  const Block& bins = block_in(all, "accuracy-by-concentration");
-  EXPECT_EQ(cell(bins, "[.5, .75)", "problems"), "0");
-  EXPECT_EQ(cell(bins, "[.5, .75)", "over fixed_mid [95 %]"), "–");
-  EXPECT_THAT(
-      bins.words,
-      HasSubstr("No problem lies in [.5, .75) and [.75, 1]: what the paper has there cannot be seen here."));
-  // Without a probe the runs' first step knows what the support holds.
-  EXPECT_EQ(cell(block_in(all, "support-sweep"), "16", "teacher's mass in it %"), "96.0");
-  EXPECT_EQ(cell(block_in(all, "support-sweep"), "16", "fidelity %"), "–");
-}
-
-TEST(StudyTables, EvaluationsOfAnotherProtocolAreNotCompared) {
-  const std::vector<Section> all = tables_after([](Study&, const std::filesystem::path& home) {
-    const std::filesystem::path path = home / "runs/fixed_mid-seed42/eval/step_20/summary.json";
-    Json summary = Json::parse(bytes_in(path));
-    summary["decoding"]["temperature"] = 1.0;
-    std::ofstream(path) << summary.dump();
-  });
-  EXPECT_EQ(cell(block_in(all, "main-table"), "fixed_mid", "Avg@4 %"), "no row");
-  EXPECT_THAT(block_in(all, "main-table").missing,
-              Contains("runs/fixed_mid-seed42/eval/step_20: was evaluated under another protocol than "
-                       "base/eval; it is not compared"));
-}
-
-TEST(StudyTables, ProblemsInAnotherOrderAreTheSameProblems) {
-  const auto change = [](bool turn) {
-    return [turn](Study&, const std::filesystem::path& home) {
-      const std::filesystem::path path = home / "runs/routeopd-seed42/eval/step_20/responses.jsonl";
-      std::vector<std::string> lines;
-      std::istringstream text(bytes_in(path));
-      for (std::string line; std::getline(text, line);) lines.push_back(line);
-      if (turn) std::reverse(lines.begin(), lines.end());
-      std::ofstream file(path);
-      for (const std::string& line : lines) file << line << '\n';
-    };
-  };
-  const std::vector<Section> turned = tables_after(change(true)), straight = tables_after(change(false));
-  for (const char* id : {"paired-contrasts", "accuracy-by-concentration", "correctness-transitions"})
-    EXPECT_EQ(block_in(turned, id).table->text(), block_in(straight, id).table->text()) << id;
-}
-
-// Every list cut to its first entry, but for the four quartiles of mismatch: one of each is as good as all.
-void shorten(Json& value) {
-  for (auto item = value.begin(); item != value.end(); ++item) {
-    const bool keep = value.is_object() && item.key() == "mismatch";
-    while (item->is_array() && !keep && item->size() > 1) item->erase(1);
-    if (item->is_structured()) shorten(*item);
-  }
-}
-
-// Values of other types in what tables are made of are dashes and sentences, and no crash.
-TEST(StudyTables, WrongTypesAreNoCrash) {
-  const TemporaryDirectory home;
-  const Study study(home.path(), true);
-  const std::vector<Json> others = {Json("text"), Json::array({1}), Json{{"a", 1}}, Json(true), Json(-1e300)};
-  std::size_t turn = 0;
-  for (const char* name : {"probes/arms/probe.json", "cost.json", "base/eval/summary.json"}) {
-    const std::string good = bytes_in(home.path() / name);
-    Json small = Json::parse(good);
-    for (const Json& row : small.value("rows", Json::array()))
-      if (row["name"] == "routeopd") small["rows"] = Json::array({row});
-    shorten(small);
-    const Json flat = small.flatten();
-    for (const auto& item : flat.items()) {
-      Json bad = small;
-      bad[Json::json_pointer(item.key())] = others[turn++ % others.size()];
-      std::ofstream(home.path() / name) << bad.dump();
-      EXPECT_NO_THROW(study_tables(read_study(home.path()))) << name << item.key();
-    }
-    std::ofstream(home.path() / name) << good;
-  }
 }
 
 TEST(StudyTables, TablesAreWrittenInThreeFormats) {

@@ -133,8 +133,11 @@ class SyntheticStudy {
     std::ofstream(directory_ / name, std::ios::binary) << text;
   }
 
-  // Where a problem's concentration lies: three problems in each of the four bins.
-  static double concentration(int problem) { return 0.1 + 0.25 * (problem % 4); }
+  // Where a problem's concentration lies: three problems in each of the four bins, the bins' ends among them.
+  static double concentration(int problem) {
+    if (problem == kProblems - 1) return 1;
+    return 0.25 * (problem % 4) + (problem < 4 ? 0 : 0.1);
+  }
 
   // Of a probe's row; `name`'s own place among the variants makes rows differ.
   static double fidelity(const std::string& name, const std::string& intervention) {

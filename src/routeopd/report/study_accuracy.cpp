@@ -7,6 +7,7 @@
 #include "routeopd/report/effects.h"
 #include "routeopd/report/paper_numbers.h"
 #include "routeopd/report/study_table_parts.h"
+#include "routeopd/report/visible_text.h"
 
 namespace routeopd::report {
 namespace {
@@ -18,7 +19,7 @@ std::vector<std::string> main_titles(const StudyView& view) {
                                      "sd over seeds"};
   // The average over one suite is that suite.
   if (view.grades.suites().size() > 1)
-    for (const std::string& suite : view.grades.suites()) titles.push_back(suite + " %");
+    for (const std::string& suite : view.grades.suites()) titles.push_back(visible(suite) + " %");
   titles.push_back(fmt::format("over {} [95 %]", kReference));
   for (int s = 1; s <= kPaperSettings; ++s) titles.push_back(fmt::format("paper {}", s));
   return titles;

@@ -173,7 +173,8 @@ Block strata_block(const StudyView& view, const std::string& paper, const std::s
     table.add(std::move(cells));
   }
   if (list.size() < 4) {
-    block.missing.push_back(fmt::format("{}: routeopd has no four strata \"{}\".", probe->shown, paper));
+    block.missing.push_back(
+        fmt::format("{}: routeopd has no four strata \"{}\".", visible(probe->shown), paper));
     if (list.empty()) return block;
   } else {
     for (const Column& column : columns) {
@@ -220,7 +221,7 @@ Block concentration_block(const StudyView& view) {
     }
   }
   if (table.rows().empty())
-    block.missing.push_back(fmt::format("{}: has no strata by concentration.", probe->shown));
+    block.missing.push_back(fmt::format("{}: has no strata by concentration.", visible(probe->shown)));
   else
     block.table = std::move(table);
   block.words = "Of these the paper gives states and budgets alone.";
@@ -245,7 +246,7 @@ Block routes_block(const StudyView& view) {
   }
   if (records.empty()) {
     block.missing.push_back(
-        fmt::format("{}: has no route of routeopd under a fresh AdamW step.", probe->shown));
+        fmt::format("{}: has no route of routeopd under a fresh AdamW step.", visible(probe->shown)));
     return block;
   }
   // How near to its target a route came: overshooting is no better than falling short.

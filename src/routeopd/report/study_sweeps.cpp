@@ -12,6 +12,7 @@
 #include "routeopd/report/paper_numbers.h"
 #include "routeopd/report/study_table_parts.h"
 #include "routeopd/report/tolerant_files.h"
+#include "routeopd/report/visible_text.h"
 
 namespace routeopd::report {
 namespace {
@@ -30,7 +31,7 @@ std::map<double, std::pair<std::string, std::string>> variants_by(const StudyFil
     const bool whole = std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
     const double place =
         whole && value.size() < 10 ? std::stod(value) : std::numeric_limits<double>::infinity();
-    sorted.try_emplace(place, value, run.name);
+    sorted.try_emplace(place, visible(value), run.name);
   }
   return sorted;
 }
