@@ -29,6 +29,7 @@
   ENTRY(decontaminate, "Test problems in a training file: a report, and a cleaned file")   \
   ENTRY(judge, "The error taxonomy: what went wrong in each response, by a blinded judge") \
   ENTRY(probe, "A frozen bank of states, and what an update would do to them")             \
+  ENTRY(report, "One page with tables and figures from the files of runs and studies")     \
   ENTRY(lab, "The laboratory: a small pair from nothing, and the study in miniature")      \
   ENTRY(route, "The routing operator alone, on given logits")                              \
   ENTRY(bench, "Our speed as ratios, both sides measured in the same run")

@@ -13,6 +13,7 @@
 #include "routeopd/base/fields.h"
 #include "routeopd/base/grouped.h"
 #include "routeopd/grade/normal_text.h"
+#include "routeopd/report/page_style.h"
 #include "routeopd/report/visible_text.h"
 #include "routeopd/text/html_escape.h"
 #include "routeopd/text/utf8.h"
@@ -27,14 +28,11 @@ constexpr std::size_t kMostBytes = 64 << 20;
 constexpr std::size_t kRun = 3;  // words
 
 constexpr std::string_view kStyle = R"css(
-:root{color-scheme:light dark;--ground:#fff;--ink:#1a1a1a;--faint:#595959;--line:#c8c8c8;--mark:#ffe58a;--marked:#1a1a1a}
-@media(prefers-color-scheme:dark){:root{--ground:#161616;--ink:#e8e8e8;--faint:#a8a8a8;--line:#444;--mark:#5c4a00;--marked:#fff}}
-*{box-sizing:border-box}
-body{margin:0 auto;max-width:90rem;padding:1rem;background:var(--ground);color:var(--ink);font:15px/1.5 system-ui,sans-serif}
-h1{font-size:1.25rem}
-h2{font-size:1.05rem;margin:1.5rem 0 .5rem}
-.faint,h3{color:var(--faint)}
-h3{font-size:13px;font-weight:400;margin:0 0 .25rem;overflow-wrap:anywhere}
+:root{--mark:#ffe58a;--marked:#1a1a1a}
+@media screen and (prefers-color-scheme:dark){:root{--mark:#5c4a00;--marked:#fff}}
+body{margin:0 auto;max-width:90rem}
+h2{margin:1.5rem 0 .5rem}
+h3{color:var(--faint);font-size:13px;font-weight:400;margin:0 0 .25rem;overflow-wrap:anywhere}
 .pair{display:grid;gap:1rem;grid-template-columns:1fr 1fr;border-top:1px solid var(--line);padding:.75rem 0}
 .pair>p{grid-column:1/-1;margin:0;overflow-wrap:anywhere}
 @media(max-width:48rem){.pair{grid-template-columns:1fr}}
@@ -151,10 +149,10 @@ std::string hits_html(std::vector<ShownHit> hits, std::int64_t more) {
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
       "'unsafe-inline'\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>Test problems in training rows</title>\n<style>{}</style>\n</head>\n<body>\n"
+      "<title>Test problems in training rows</title>\n<style>{}{}</style>\n</head>\n<body>\n"
       "<h1>Test problems in training rows</h1>\n"
       "<p>{} hits{}. Marked: words in a run of {} or more that both texts have.</p>\n",
-      kStyle, grouped(hits.size()),
+      kCommonStyle, kStyle, grouped(hits.size()),
       more > 0 ? fmt::format(
                      ", and {} more that are not shown; a name that does not end in .html gets all of them",
                      grouped(more))

@@ -11,6 +11,7 @@
 #include "routeopd/report/explanation_page.h"
 #include "routeopd/report/explanation_tables.h"
 #include "routeopd/report/mass_colors.h"
+#include "routeopd/report/page_style.h"
 #include "routeopd/report/visible_text.h"
 #include "routeopd/text/html_escape.h"
 
@@ -43,7 +44,7 @@ std::string level_styles() {
     fmt::format_to(std::back_inserter(dark), ".m{}{{background:{};color:{}}}\n", i + 1, css(level.dark),
                    css(text_on(level.dark)));
   }
-  return fmt::format("{}@media(prefers-color-scheme:dark){{\n{}}}\n", light, dark);
+  return fmt::format("{}@media screen and (prefers-color-scheme:dark){{\n{}}}\n", light, dark);
 }
 
 std::string legend() {
@@ -103,9 +104,9 @@ std::string explanation_html(const Explanation& explanation) {
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
       "script-src 'sha256-{}'; base-uri 'none'; form-action 'none'\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>routeopd explain</title>\n<style>{}{}</style>\n</head>\n<body>\n<h1>What would be moved "
+      "<title>routeopd explain</title>\n<style>{}{}{}</style>\n</head>\n<body>\n<h1>What would be moved "
       "where</h1>\n",
-      policy_hash(kPageScript), kPageStyle, level_styles());
+      policy_hash(kPageScript), kCommonStyle, kPageStyle, level_styles());
   for (const std::string& line : heading_lines(explanation))
     fmt::format_to(std::back_inserter(out), "<p class=\"faint\">{}</p>\n", text::html_escaped(line));
   fmt::format_to(std::back_inserter(out),

@@ -1,4 +1,4 @@
-// What of the page is the same for every explanation: style and script. Internal to explanation_html.cpp.
+// What of the page is the same for every explanation: style, behind the common one, and script. Internal to explanation_html.cpp.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -10,14 +10,6 @@ namespace routeopd::report {
 // Without script a link to #tN shows panel N by :target, and the chosen panel, which stands last, while none is linked
 // to. The script takes over with the class `scripted`.
 inline constexpr std::string_view kPageStyle = R"css(
-:root{color-scheme:light dark;--ground:#fff;--ink:#1a1a1a;--faint:#595959;--line:#c8c8c8;--mark:#b3003c}
-@media(prefers-color-scheme:dark){:root{--ground:#161616;--ink:#e8e8e8;--faint:#a8a8a8;--line:#444;--mark:#ff8fab}}
-*{box-sizing:border-box}
-body{margin:0;padding:1rem;background:var(--ground);color:var(--ink);font:15px/1.5 system-ui,sans-serif}
-h1{font-size:1.25rem;margin:0 0 .5rem}
-h2{font-size:1.05rem;margin:0 0 .5rem}
-p{margin:.25rem 0}
-.faint,caption,.note{color:var(--faint)}
 main{display:grid;gap:1.25rem;grid-template-columns:minmax(0,2fr) minmax(0,3fr);margin-top:1rem}
 @media(max-width:64rem){main{grid-template-columns:minmax(0,1fr)}}
 .response,.prompt{font:14px/1.9 ui-monospace,monospace;white-space:pre-wrap;overflow-wrap:anywhere}
@@ -32,13 +24,6 @@ main{display:grid;gap:1.25rem;grid-template-columns:minmax(0,2fr) minmax(0,3fr);
 .panel:target~.chosen{display:none}
 .scripted .panel,.scripted .panel:target{display:none}
 .scripted .panel.open{display:block}
-.scroll{overflow-x:auto;margin-bottom:1rem}
-table{border-collapse:collapse;font:13px/1.45 ui-monospace,monospace}
-caption{text-align:left;font:13px/1.4 system-ui,sans-serif;padding-bottom:.25rem;caption-side:top}
-th,td{padding:.1rem .55rem .1rem 0;text-align:left;white-space:pre;border-bottom:1px solid var(--line)}
-th{font-weight:600}
-.r{text-align:right}
-.note{font-size:13px;margin:.25rem 0 0}
 )css";
 
 inline constexpr std::string_view kPageScript = R"js(

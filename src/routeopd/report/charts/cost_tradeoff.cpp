@@ -1,0 +1,129 @@
+// Accuracy against what a step costs.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "routeopd/report/charts/palette.h"
+#include "routeopd/report/charts/spec.h"
+#include "routeopd/report/charts/study_charts.h"
+
+namespace routeopd::report {
+namespace {
+
+constexpr double kWidth = 480, kHeight = 300;
+
+// Marker area in square pixels: the leanest run 80, the heaviest 520, straight in between.
+double area_of(double bytes, const Extent& memory) {
+  return memory.high > memory.low ? 80 + 440 * (bytes - memory.low) / (memory.high - memory.low) : 200;
+}
+
+}  // namespace
+
+Block cost_tradeoff_figure(const std::vector<CostPoint>& points) {
+  Block block{.id = "cost-tradeoff",
+              .title = "Accuracy against cost",
+              .words = {},
+              .table = {},
+              .chart = {},
+              .missing = {}};
+  if (points.empty()) {
+    block.missing.emplace_back(
+        "No arm has both its cost and its accuracy: the parts main and cost give them.");
+    return block;
+  }
+  block.words =
+      "A step's time beyond sampled-RKL's, and the accuracy that it buys; up and left is better. The area of "
+      "a marker is "
+      "the peak memory. The line joins RouteOPD by its support k.";
+  std::vector<double> overheads, accuracies, bytes;
+  for (const CostPoint& point : points) {
+    for (const std::optional<double>& value : {point.overhead.low, point.overhead.high})
+      overheads.push_back(value.value_or(point.overhead.value));
+    for (const std::optional<double>& value : {point.accuracy.low, point.accuracy.high})
+      accuracies.push_back(value.value_or(point.accuracy.value));
+    bytes.push_back(point.peak_bytes);
+  }
+  const Extent x = extent_of(overheads, 0.12), y = extent_of(accuracies, 0.08), memory = extent_of(bytes, 0);
+  const double per_percent = kWidth / (x.high - x.low);  // pixels
+  std::vector<LabelledPoint> labelled;
+  std::vector<std::string> names;
+  for (const CostPoint& point : points) {
+    labelled.push_back(
+        {(point.overhead.value - x.low) / (x.high - x.low) * kWidth,
+         (y.high - point.accuracy.value) / (y.high - y.low) * kHeight,
+         std::sqrt(area_of(point.peak_bytes, memory)) / 2, shown_series(point.name),
+         (point.overhead.value - point.overhead.low.value_or(point.overhead.value)) * per_percent,
+         (point.overhead.high.value_or(point.overhead.value) - point.overhead.value) * per_percent});
+    names.push_back(point.name);
+  }
+  const std::vector<LabelPlace> places = place_labels(labelled, kWidth, kHeight);
+  Json rows = Json::array(), sweep = Json::array();
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const CostPoint& point = points[i];
+    rows.push_back({{"variant", labelled[i].label},
+                    {"label", labelled[i].label},
+                    {"overhead", finite(point.overhead.value)},
+                    {"overhead_low", finite(point.overhead.low)},
+                    {"overhead_high", finite(point.overhead.high)},
+                    {"accuracy", finite(point.accuracy.value)},
+                    {"accuracy_low", finite(point.accuracy.low)},
+                    {"accuracy_high", finite(point.accuracy.high)},
+                    {"memory", finite(point.peak_bytes / 1e9)},
+                    {"area", area_of(point.peak_bytes, memory)},
+                    {"dx", places[i].dx},
+                    {"dy", places[i].dy},
+                    {"align", places[i].align}});
+    if (point.k > 0)
+      sweep.push_back({{"k", point.k},
+                       {"overhead", finite(point.overhead.value)},
+                       {"accuracy", finite(point.accuracy.value)}});
+  }
+  block.table = table_of_rows(rows, {{"variant", "variant", 0},
+                                     {"overhead", "overhead %", 1},
+                                     {"overhead_low", "low", 1},
+                                     {"overhead_high", "high", 1},
+                                     {"accuracy", "Avg@n %", 2},
+                                     {"accuracy_low", "low", 2},
+                                     {"accuracy_high", "high", 2},
+                                     {"memory", "peak memory GB", 3}});
+  const Json at_x = quantity("overhead", "time of a step over sampled-RKL's (%)",
+                             {{"scale", {{"domain", {x.low, x.high}}, {"nice", false}, {"zero", false}}}});
+  const Json at_y = quantity("accuracy", "accuracy, Avg@n (%)",
+                             {{"scale", {{"domain", {y.low, y.high}}, {"nice", false}, {"zero", false}}}});
+  const SeriesScales scales = scales_of_series(names);
+  const auto span = [&](const char* low, const char* high, bool across) {
+    Json from = across ? at_x : at_y;
+    from["field"] = low;
+    Json encoding = {{"x", across ? from : at_x}, {"y", across ? at_y : from}};
+    encoding[across ? "x2" : "y2"] = {{"field", high}};
+    return Json{{"mark", {{"type", "rule"}, {"opacity", 0.7}}}, {"encoding", encoding}};
+  };
+  block.chart = chart_of(
+      block.title,
+      "Scatter plot of accuracy in percent against the time of a step beyond that of sampled-RKL in percent; "
+      "the area of a marker is the peak memory.",
+      rows);
+  block.chart["width"] = kWidth;
+  block.chart["height"] = kHeight;
+  block.chart["layer"] = Json::array(
+      {{{"data", {{"values", sweep}}},
+        {"mark",
+         {{"type", "line"}, {"color", chart_color("faint")}, {"strokeWidth", 1}, {"strokeDash", {3, 3}}}},
+        {"encoding", {{"x", at_x}, {"y", at_y}, {"order", {{"field", "k"}, {"type", "quantitative"}}}}}},
+       span("overhead_low", "overhead_high", true),
+       span("accuracy_low", "accuracy_high", false),
+       {{"mark", {{"type", "point"}, {"stroke", chart_color("ground")}, {"strokeWidth", 1}}},
+        {"encoding",
+         {{"x", at_x},
+          {"y", at_y},
+          {"color", category("variant", "", {{"scale", scales.color}, {"legend", nullptr}})},
+          {"shape", category("variant", "", {{"scale", scales.shape}, {"legend", nullptr}})},
+          {"size", quantity("area", "", {{"scale", nullptr}, {"legend", nullptr}})}}}},
+       label_layer(at_x, at_y)});
+  return block;
+}
+
+}  // namespace routeopd::report

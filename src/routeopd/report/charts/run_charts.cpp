@@ -1,0 +1,173 @@
+// Runs over their steps.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+
+#include "routeopd/report/charts/curves.h"
+#include "routeopd/report/charts/directory_charts.h"
+#include "routeopd/report/charts/palette.h"
+#include "routeopd/report/charts/spec.h"
+#include "routeopd/report/tolerant_files.h"
+
+namespace routeopd::report {
+namespace {
+
+constexpr std::size_t kMostSteps = 250;  // of a line: more are no wider than a pixel
+constexpr std::size_t kMostTimes = 6;    // runs whose times are drawn
+
+struct Curve {
+  const char* key;
+  const char* title;
+  double scale;
+};
+
+constexpr std::array<Curve, 9> kCurves = {{{"loss", "Loss", 1},
+                                           {"mass", "Mismatch mass of the batch", 1},
+                                           {"entropy", "Student entropy (nats)", 1},
+                                           {"teacher_entropy", "Teacher entropy (nats)", 1},
+                                           {"response_tokens", "Response length (tokens)", 1},
+                                           {"clip_ratio", "Responses cut at the limit (%)", 100},
+                                           {"routed_share", "Routed states (%)", 100},
+                                           {"grad_norm", "Gradient norm", 1},
+                                           {"budget", "Budget (log-odds)", 1}}};
+
+struct Stage {
+  std::string_view key, color;
+};
+
+// In the order of a step; neighbours differ in lightness.
+constexpr std::array<Stage, 7> kStages = {{{"rollout", "blue"},
+                                           {"score", "amber"},
+                                           {"route", "ink"},
+                                           {"learn", "sky"},
+                                           {"save", "purple"},
+                                           {"eval", "grey"},
+                                           {"other", "line"}}};
+
+// Every n-th line, and the last.
+template <class Use>
+void for_some(const std::vector<Json>& lines, const Use& use) {
+  const std::size_t stride = (lines.size() + kMostSteps - 1) / kMostSteps;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (i % stride == 0 || i + 1 == lines.size()) use(lines[i]);
+  }
+}
+
+void add_points(const std::string& name, const std::vector<Json>& lines, const char* key, const char* title,
+                double scale, std::vector<DynamicsPoint>& points) {
+  for_some(lines, [&](const Json& line) {
+    const auto step = whole_at(line, "step");
+    const auto value = number_at(line, {key});
+    if (step && value) points.push_back({name, *step, title, scale * *value});
+  });
+}
+
+}  // namespace
+
+Block run_curves_figure(const std::vector<RunFiles>& runs) {
+  Block block{.id = "run-curves",
+              .title = "Training, step by step",
+              .words = {},
+              .table = {},
+              .chart = {},
+              .missing = {}};
+  std::vector<DynamicsPoint> points;
+  for (const RunFiles& run : runs) {
+    for (const EvalFiles& eval : run.evals) {
+      const auto average = number_at(eval.summary, {"avg"});
+      if (eval.step && average)
+        points.push_back({run.shown, *eval.step, "Accuracy, Avg@n (%)", 100 * *average});
+    }
+    add_points(run.shown, run.probe, "mass", "Mismatch mass on fixed states", 1, points);
+    for (const Curve& curve : kCurves)
+      add_points(run.shown, run.metrics, curve.key, curve.title, curve.scale, points);
+  }
+  if (points.empty()) {
+    block.missing.emplace_back("No step was recorded: metrics.jsonl of a run directory holds them.");
+    return block;
+  }
+  block.words = "What metrics.jsonl and probe.jsonl hold, over the steps of the run.";
+  draw_curves(points,
+              "Small line charts over training steps: loss, mismatch mass, entropy, lengths and others, a "
+              "line a run.",
+              block);
+  return block;
+}
+
+Block run_time_figure(const std::vector<RunFiles>& runs) {
+  Block block{
+      .id = "run-time", .title = "Time of a step", .words = {}, .table = {}, .chart = {}, .missing = {}};
+  Json rows = Json::array(), order = Json::array(), stages = Json::array(), colors = Json::array();
+  for (const RunFiles& run : runs) {
+    if (order.size() == kMostTimes) {
+      block.missing.emplace_back("Times are drawn of the first six runs alone.");
+      break;
+    }
+    order.push_back(run.shown);
+    for_some(run.metrics, [&](const Json& line) {
+      const auto step = whole_at(line, "step");
+      if (!step) return;
+      double other = number_at(line, {"time", "total"}).value_or(0);
+      for (std::size_t i = 0; i < kStages.size(); ++i) {
+        const bool last = i + 1 == kStages.size();
+        const auto seconds = last ? std::optional(std::max(other, 0.0))
+                                  : number_at(line, {"time", std::string(kStages[i].key).c_str()});
+        if (!seconds || (last && *seconds < 1e-3)) continue;
+        other -= *seconds;
+        rows.push_back({{"run", run.shown},
+                        {"step", *step},
+                        {"stage", kStages[i].key},
+                        {"seconds", *seconds},
+                        {"place", i}});
+      }
+    });
+  }
+  if (rows.empty()) {
+    block.missing.emplace_back("No time was recorded: metrics.jsonl of a run directory holds it.");
+    return block;
+  }
+  for (const Stage& stage : kStages) {
+    if (std::none_of(rows.begin(), rows.end(), [&](const Json& row) { return row["stage"] == stage.key; }))
+      continue;
+    stages.push_back(stage.key);
+    colors.push_back(chart_color(stage.color));
+  }
+  block.words = "Seconds of a step by what they go to.";
+  block.table = table_of_rows(
+      rows, {{"run", "run", 0}, {"step", "step", 0}, {"stage", "stage", 0}, {"seconds", "seconds", 3}});
+  block.chart = chart_of(
+      block.title,
+      "Stacked bars over training steps: seconds of rollout, scoring, routing, learning and other work.",
+      rows);
+  block.chart["facet"] = {{"row",
+                           {{"field", "run"},
+                            {"type", "nominal"},
+                            {"sort", order},
+                            {"header",
+                             {{"labelAngle", 0},
+                              {"labelOrient", "top"},
+                              {"labelPadding", -14},
+                              {"labelAnchor", "start"},
+                              {"title", nullptr}}}}}};
+  block.chart["spec"] = {
+      {"width", 480},
+      {"height", 130},
+      {"mark", {{"type", "bar"}, {"width", {{"band", 1}}}}},
+      {"encoding",
+       {{"x",
+         {{"field", "step"},
+          {"type", "ordinal"},
+          {"title", "step"},
+          {"axis", {{"labelAngle", 0}, {"labelOverlap", true}, {"grid", false}, {"ticks", false}}}}},
+        {"y", quantity("seconds", "seconds")},
+        {"order", {{"field", "place"}, {"type", "quantitative"}}},
+        {"color",
+         category("stage", "",
+                  {{"scale", {{"domain", stages}, {"range", colors}}},
+                   {"legend", {{"title", nullptr}, {"symbolType", "square"}, {"symbolStrokeWidth", 0}}}})}}}};
+  block.chart["resolve"] = {{"scale", {{"x", "independent"}}}};
+  return block;
+}
+
+}  // namespace routeopd::report

@@ -1,0 +1,228 @@
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/report/charts/spec.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "routeopd/report/charts/palette.h"
+#include "routeopd/report/visible_text.h"
+#include "routeopd/text/utf8.h"
+
+namespace routeopd::report {
+namespace {
+
+Json chart_config() {
+  const std::string ink = chart_color("ink"), faint = chart_color("faint"), line = chart_color("line");
+  return {{"aria", false},  // the page describes the figure as a whole and has its data as a table
+          {"font", "sans-serif"},
+          {"view", {{"stroke", nullptr}}},
+          {"axis",
+           {{"labelColor", ink},
+            {"titleColor", ink},
+            {"tickColor", faint},
+            {"domainColor", faint},
+            {"gridColor", line},
+            {"gridOpacity", 0.6},
+            {"labelFontSize", 11},
+            {"titleFontSize", 12},
+            {"titleFontWeight", "normal"},
+            {"labelLimit", 200},
+            {"titleLimit", 400}}},
+          {"legend",
+           {{"orient", "bottom"},
+            {"direction", "horizontal"},
+            {"columns", 4},
+            {"labelColor", ink},
+            {"titleColor", ink},
+            {"labelFontSize", 11},
+            {"titleFontSize", 11},
+            {"titleFontWeight", "normal"},
+            {"symbolSize", 80},
+            {"symbolStrokeWidth", 2},
+            {"columnPadding", 22},
+            {"labelLimit", 200}}},
+          {"title", {{"color", ink}, {"fontSize", 13}, {"anchor", "start"}, {"subtitleColor", faint}}},
+          {"header",
+           {{"labelColor", ink},
+            {"titleColor", ink},
+            {"labelFontSize", 12},
+            {"labelFontWeight", "normal"},
+            {"labelLimit", 400},
+            {"title", nullptr}}},
+          {"text", {{"color", ink}, {"fontSize", 11}}},
+          {"rule", {{"color", faint}}},
+          {"point", {{"filled", true}, {"opacity", 1}}},
+          {"line", {{"strokeWidth", 2}}},
+          {"circle", {{"opacity", 1}}}};
+}
+
+Json encoded(std::string_view field, std::string_view type, std::string_view title, const Json& more) {
+  Json encoding = {{"field", field}, {"type", type}, {"title", title.empty() ? Json() : Json(title)}};
+  encoding.update(more);
+  return encoding;
+}
+
+struct Box {
+  double left, top, right, bottom;
+};
+
+double shared_area(const Box& a, const Box& b) {
+  return std::max(0.0, std::min(a.right, b.right) - std::max(a.left, b.left)) *
+         std::max(0.0, std::min(a.bottom, b.bottom) - std::max(a.top, b.top));
+}
+
+double characters(std::string_view text) {
+  return static_cast<double>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+Json chart_of(const std::string& title, const std::string& description, Json rows) {
+  return {{"$schema", "https://vega.github.io/schema/vega-lite/v5.json"},
+          {"title", title},
+          {"description", description},
+          {"background", chart_color("ground")},
+          // A reader's sans-serif may be wider than the one that the renderer measures.
+          {"padding", {{"left", 26}, {"right", 12}, {"top", 5}, {"bottom", 5}}},
+          {"config", chart_config()},
+          {"data", {{"values", std::move(rows)}}}};
+}
+
+Json quantity(std::string_view field, std::string_view title, const Json& more) {
+  return encoded(field, "quantitative", title, more);
+}
+
+Json category(std::string_view field, std::string_view title, const Json& more) {
+  return encoded(field, "nominal", title, more);
+}
+
+TextTable table_of_rows(const Json& rows, const std::vector<DataColumn>& columns) {
+  std::vector<TextTable::Column> titles;
+  for (const DataColumn& column : columns) {
+    const bool words = std::any_of(rows.begin(), rows.end(), [&](const Json& row) {
+      const auto found = row.find(column.field);
+      return found != row.end() && found->is_string();
+    });
+    titles.push_back({column.title, words ? Align::kLeft : Align::kRight});
+  }
+  TextTable table(std::move(titles));
+  for (const Json& row : rows) {
+    std::vector<std::string> cells;
+    for (const DataColumn& column : columns) {
+      const auto found = row.find(column.field);
+      if (found == row.end() || found->is_null()) {
+        cells.emplace_back();
+      } else if (found->is_string()) {
+        cells.push_back(found->get<std::string>());
+      } else if (found->is_number_integer()) {
+        cells.push_back(std::to_string(found->get<std::int64_t>()));
+      } else {
+        cells.push_back(found->is_number() ? fmt::format("{:.{}f}", found->get<double>(), column.digits)
+                                           : found->dump());
+      }
+    }
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+Json finite(double value) {
+  return std::isfinite(value) ? Json(value) : Json();
+}
+
+Json finite(const std::optional<double>& value) {
+  return value ? finite(*value) : Json();
+}
+
+Extent extent_of(std::span<const double> values, double share) {
+  Extent extent{HUGE_VAL, -HUGE_VAL};
+  for (const double value : values) {
+    if (!std::isfinite(value)) continue;
+    extent = {std::min(extent.low, value), std::max(extent.high, value)};
+  }
+  if (extent.low > extent.high) return {};
+  const double width = extent.high - extent.low;
+  const double margin = width > 0 ? share * width : std::max(1e-3, std::abs(extent.high) * 0.05);
+  return {extent.low - margin, extent.high + margin};
+}
+
+std::string short_number(double value, int digits) {
+  return fmt::format("{:.{}f}", value, digits);
+}
+
+std::string short_text(std::string_view text, std::size_t most) {
+  const std::string shown = visible(text);
+  std::size_t at = 0, count = 0, cut = 0;
+  while (at < shown.size()) {
+    if (++count == most) cut = at;
+    at += text::utf8_length(shown[at]);
+  }
+  return count <= most ? shown : shown.substr(0, cut) + "…";
+}
+
+std::vector<LabelPlace> place_labels(std::span<const LabelledPoint> points, double width, double height,
+                                     double font) {
+  struct Direction {
+    double right, down;
+  };
+  static constexpr std::array<Direction, 8> kDirections = {
+      {{1, 0}, {-1, 0}, {0, -1}, {0, 1}, {1, -1}, {1, 1}, {-1, -1}, {-1, 1}}};
+  std::vector<Box> taken;
+  for (const LabelledPoint& point : points)
+    taken.push_back({point.x - std::max(point.radius, point.left), point.y - point.radius,
+                     point.x + std::max(point.radius, point.right), point.y + point.radius});
+  std::vector<LabelPlace> places;
+  for (const LabelledPoint& point : points) {
+    if (point.label.empty()) {
+      places.emplace_back();
+      continue;
+    }
+    const double wide = 0.58 * font * characters(point.label), tall = 1.15 * font;
+    double least = HUGE_VAL;
+    LabelPlace best;
+    Box best_box{};
+    for (const Direction& direction : kDirections) {
+      const bool beside = direction.right != 0 && direction.down == 0;
+      const double bar = !beside ? 0 : direction.right > 0 ? point.right : point.left;
+      const double round = (direction.right != 0 && direction.down != 0 ? 0.75 : 1) * point.radius;
+      const double reach = std::max(round, bar) + 3;
+      const LabelPlace place{direction.right * reach,
+                             direction.down * (reach + (direction.right == 0 ? tall / 2 : tall / 3)),
+                             direction.right > 0   ? "left"
+                             : direction.right < 0 ? "right"
+                                                   : "center"};
+      const double left = point.x + place.dx -
+                          (direction.right > 0   ? 0
+                           : direction.right < 0 ? wide
+                                                 : wide / 2);
+      const Box box{left, point.y + place.dy - tall / 2, left + wide, point.y + place.dy + tall / 2};
+      double cost = wide * tall - shared_area(box, {0, 0, width, height});
+      for (const Box& other : taken) cost += shared_area(box, other);
+      if (cost < least - 1e-9) {
+        least = cost;
+        best = place;
+        best_box = box;
+      }
+    }
+    taken.push_back(best_box);
+    places.push_back(std::move(best));
+  }
+  return places;
+}
+
+Json label_layer(const Json& x, const Json& y) {
+  return {{"mark",
+           {{"type", "text"},
+            {"baseline", "middle"},
+            {"align", {{"expr", "datum.align"}}},
+            {"dx", {{"expr", "datum.dx"}}},
+            {"dy", {{"expr", "datum.dy"}}}}},
+          {"encoding", {{"x", x}, {"y", y}, {"text", {{"field", "label"}, {"type", "nominal"}}}}}};
+}
+
+}  // namespace routeopd::report

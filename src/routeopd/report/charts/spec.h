@@ -1,0 +1,73 @@
+// What every figure shares: a Vega-Lite specification with its data inside and our type, axes and colours; the same data
+// as a table, for those who cannot see the figure; labels that do not cover each other. Internal to charts/.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "routeopd/base/fields.h"
+#include "routeopd/report/block.h"
+
+namespace routeopd::report {
+
+// {"$schema", "title", "description", "background", "config", "data": {"values": rows}}; the caller adds marks and sizes.
+Json chart_of(const std::string& title, const std::string& description, Json rows);
+
+// {"field", "type": "quantitative", "title"} and what is in `more`, which wins.
+Json quantity(std::string_view field, std::string_view title, const Json& more = Json::object());
+Json category(std::string_view field, std::string_view title, const Json& more = Json::object());
+
+// A column of the data as a reader sees it.
+struct DataColumn {
+  std::string field;
+  std::string title;
+  int digits = 2;  // behind the point
+};
+
+// The rows of a chart; what is null or not there is an empty cell.
+TextTable table_of_rows(const Json& rows, const std::vector<DataColumn>& columns);
+
+// JSON has no number for what is not finite.
+Json finite(double value);
+Json finite(const std::optional<double>& value);
+
+struct Extent {
+  double low = 0, high = 1;
+};
+
+// From the least to the largest finite value with a margin of `share` of it on either side; never empty.
+Extent extent_of(std::span<const double> values, double share);
+
+// A number as short as it can be said for a label: "64.4".
+std::string short_number(double value, int digits);
+
+// A token or a name in at most `most` characters, visible, with "…" in place of what is cut.
+std::string short_text(std::string_view text, std::size_t most);
+
+// A point in pixels, and the words that belong beside it.
+struct LabelledPoint {
+  double x = 0, y = 0, radius = 4;
+  std::string label;           // empty: a mark without words, that labels keep off
+  double left = 0, right = 0;  // of a bar through the point, from it
+};
+
+struct LabelPlace {
+  double dx = 0,
+         dy = 0;      // pixels from the point to the middle of the label's height, and to its aligned side
+  std::string align;  // left | center | right
+};
+
+// Beside each point, where least of the other points, of earlier labels and of what is outside a plot of this size is
+// covered. Letters are taken to be 0.58 of `font` wide.
+std::vector<LabelPlace> place_labels(std::span<const LabelledPoint> points, double width, double height,
+                                     double font = 11);
+
+// A text mark that reads "label", "dx", "dy" and "align" of each row.
+Json label_layer(const Json& x, const Json& y);
+
+}  // namespace routeopd::report
