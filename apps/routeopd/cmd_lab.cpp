@@ -13,6 +13,8 @@
 #include "routeopd/lab/make.h"
 #include "routeopd/lab/study.h"
 #include "routeopd/lab/study_summary.h"
+#include "routeopd/report/directory_report.h"
+#include "routeopd/report/report_page.h"
 
 namespace routeopd::app {
 namespace {
@@ -136,6 +138,11 @@ void run_study(const StudyArguments& arguments) {
                                arguments.out);
     throw;
   }
+  const report::Report page = report::study_report(report::read_study(arguments.out), "");
+  const report::WrittenReport written =
+      report::write_report(page, {.page = (files.path() / "report.html").string(),
+                                  .figures = "",
+                                  .tables = (files.path() / "tables").string()});
   const lab::StudySummary summary = lab::summarize(files);
   if (arguments.output.json) {
     std::cout << lab::json_of(summary).dump() << '\n';
@@ -145,12 +152,15 @@ void run_study(const StudyArguments& arguments) {
   const lab::StudyOptions& options = files.options();
   double seconds = 0;  // of every process that worked on it
   for (const auto& item : files.manifest()["parts"].items()) seconds += item.value().value("seconds", 0.0);
-  std::cout
-      << lab::summary_text(summary)
-      << fmt::format(
-             "{} steps of {} prompts x {} responses a run, lr {}, k = {}, {:.0f} s in all; {}/study.json\n",
-             options.steps, options.prompts_per_step, options.n, options.lr, options.k, seconds,
-             arguments.out);
+  std::cout << lab::summary_text(summary);
+  if (!page.verdict.empty()) std::cout << page.verdict << '\n';
+  std::cout << fmt::format(
+      "{} steps of {} prompts x {} responses a run, lr {}, k = {}, {:.0f} s in all; every table and {} of {} "
+      "figures: "
+      "{}/report.html, tables in {}/tables\n",
+      options.steps, options.prompts_per_step, options.n, options.lr, options.k, seconds, written.drawn,
+      written.charts, arguments.out, arguments.out);
+  if (!written.trouble.empty()) std::cout << written.trouble << '\n';
 }
 
 void add_make(CLI::App& app) {

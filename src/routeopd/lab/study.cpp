@@ -89,7 +89,6 @@ class Driver {
 
   void run_part(const std::string& part) {
     std::string note;
-    bool complete = true;
     if (part == "cost") {
       make_cost();
     } else {
@@ -100,19 +99,15 @@ class Driver {
       }
       make_runs(part);
       if (needs_concentration(part)) make_concentration();
-      if (part == "mechanism") complete = make_probes(note);
+      if (part == "mechanism") make_probes(note);
     }
-    files_.finish(part, complete, seconds_since(begin_), note);
+    files_.finish(part, true, seconds_since(begin_), note);
   }
 
   // Loaded when something is to be done.
   const LoadedPair& pair() {
     if (!pair_) pair_.emplace(files_.pair(), options_);
     return *pair_;
-  }
-  const StudyBank& bank() {
-    if (!bank_) bank_.emplace(pair(), options_);
-    return *bank_;
   }
 
   // The untrained student and the teacher.
@@ -165,7 +160,9 @@ class Driver {
       tell_evaluation(done, total);
     };
     events.evaluated = [&](std::int64_t, double seconds) { pace_.evaluated(seconds); };
-    make_run(run, files_.path() / StudyFiles::run_path(run), pair(), bank(), options_, events);
+    // The bank is that of the starting student, and comes before the first run that is looked at on the way.
+    if (run.every > 0) make_bank(files_, pair());
+    make_run(run, files_.path(), pair(), options_, events);
   }
 
   void make_concentration() {
@@ -181,7 +178,7 @@ class Driver {
     files_.put("concentration", "concentration.jsonl");
   }
 
-  bool make_probes(std::string& note) {
+  void make_probes(std::string& note) {
     tell({.part = now_.part, .what = "probes"});
     const std::vector<PlannedRun> runs = runs_of("mechanism", options_);
     const auto followed = std::find_if(runs.begin(), runs.end(), [](const PlannedRun& run) {
@@ -189,14 +186,16 @@ class Driver {
     });
     if (followed == runs.end()) {
       note = "no run of routeopd whose middle checkpoint stays: there are no probes";
-      return true;
+      return;
     }
-    const bool made = (files_.has("bank") || make_bank(files_, pair())) &&
-                      run_probes(files_, pair(),
-                                 files_.path() / StudyFiles::run_path(*followed) / "checkpoints" /
-                                     fmt::format("step_{}", followed->hold));
-    if (!made) note = "the probes are not available";
-    return made;
+    make_bank(files_, pair());
+    run_probes(files_, pair(),
+               files_.path() / StudyFiles::run_path(*followed) / "checkpoints" /
+                   fmt::format("step_{}", followed->hold),
+               [&](const std::string& probe, std::int64_t done, std::int64_t total) {
+                 now_.note = fmt::format("{}, {} of {}", probe, done + 1, total);
+                 tell();
+               });
   }
 
   void make_cost() {
@@ -229,7 +228,6 @@ class Driver {
   const StudyOptions& options_;
   const StudyWatch& watch_;
   std::optional<LoadedPair> pair_;
-  std::optional<StudyBank> bank_;
   StudyPace pace_;
   StudyProgress now_;
   Clock::time_point begin_;

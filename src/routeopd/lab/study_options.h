@@ -34,11 +34,11 @@ struct StudyOptions {
   std::int32_t m = 2;
   std::vector<std::uint64_t> seeds = {42, 43, 44};
   std::vector<std::uint64_t> main_seeds = {42, 43, 44};
-  std::int32_t samples = 16;  // Avg@n
-  std::int64_t problems = 0;  // of each suite; 0: all
-  std::int64_t every = 5;     // steps between evaluations of the main arms' first seed; 0: at the end alone
-  std::int64_t states = 256;  // frozen, for the probes
-  std::int32_t rounds = 5;    // of the cost measurement
+  std::int32_t samples = 16;   // Avg@n
+  std::int64_t problems = 0;   // of each suite; 0: all
+  std::int64_t every = 5;      // steps between evaluations of the main arms' first seed; 0: at the end alone
+  std::int64_t states = 1024;  // of the bank
+  std::int32_t rounds = 5;     // of the cost measurement
   std::int32_t prompts_per_step = 32;
   std::int32_t n = 4;           // responses a prompt
   std::int64_t max_new = 80;    // tokens; the laboratory's longest right solution has 50

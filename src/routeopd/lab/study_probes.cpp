@@ -3,63 +3,100 @@
 #include "routeopd/lab/study_probes.h"
 
 #include <algorithm>
-#include <fstream>
 #include <span>
 
-#include "routeopd/engine/local_engine.h"
-#include "routeopd/formats/json_lines.h"
+#include "routeopd/formats/weight_files.h"
+#include "routeopd/probe/run_probe.h"
 
 namespace routeopd::lab {
 namespace {
 
-constexpr std::size_t kBankPrompts = 32;
+namespace fs = std::filesystem;
+using probe::Intervention;
 
-std::int64_t last_step(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return -1;
-  std::int64_t step = -1;
-  formats::JsonLines lines(path.string());
-  while (const auto line = lines.next()) step = line->value("step", std::int64_t{-1});
-  return step;
+// Prompts whose answers the states are chosen from: responses of the laboratory have some 25 states.
+constexpr std::size_t kBankPrompts = 128;
+constexpr const char* kBank = "bank.safetensors";
+
+std::vector<probe::ProbeArm> arms_of(const StudyOptions& options, const std::vector<Family>& families,
+                                     const std::vector<std::string>& beside) {
+  std::vector<probe::ProbeArm> arms;
+  for (const Variant& variant : all_variants(options)) {
+    if (std::find(families.begin(), families.end(), variant.family) != families.end() ||
+        std::find(beside.begin(), beside.end(), variant.name) != beside.end())
+      arms.push_back({variant.name, objective_of(variant, options)});
+  }
+  return arms;
 }
+
+class Probes {
+ public:
+  Probes(StudyFiles& files, const LoadedPair& pair, const ProbesWatch& watch)
+      : files_(files), pair_(pair), watch_(watch) {}
+
+  void run(const std::string& name, const fs::path& student, const fs::path& moments, const std::string& at,
+           const std::vector<probe::ProbeArm>& arms, const std::vector<Intervention>& interventions) {
+    const std::string path = "probes/" + name;
+    if (!fs::exists(files_.path() / path / "probe.json")) {
+      fs::create_directories(files_.path() / "probes");
+      probe::run_probe({.bank = files_.path() / kBank,
+                        .student = student,
+                        .teacher = files_.pair().teacher,
+                        .moments = moments,
+                        .arms = arms,
+                        .interventions = interventions,
+                        .optimizer = pair_.recipe().optimizer,
+                        .out = files_.path() / path,
+                        .dump = {}},
+                       [&](std::int64_t done, std::int64_t total, const std::string& what) {
+                         if (watch_) watch_(fmt::format("{}: {}", name, what), done, total);
+                       });
+    }
+    files_.put_probe(name, path, at);
+  }
+
+ private:
+  StudyFiles& files_;
+  const LoadedPair& pair_;
+  const ProbesWatch& watch_;
+};
 
 }  // namespace
 
-StudyBank::StudyBank(const LoadedPair& pair, const StudyOptions& options) : pair_(pair) {
-  // Held-out problems where there are some: the states are then none that a run trains on.
+void make_bank(StudyFiles& files, const LoadedPair& pair) {
+  if (files.has("bank")) return;
+  const StudyOptions& options = files.options();
   const std::vector<Prompt>& prompts = pair.suites().empty() ? pair.prompts() : pair.suites().front().prompts;
-  const std::int32_t ids = pair.tokenizer().real_ids();
-  engine::LocalEngine base(pair.base(), ids), teacher(pair.teacher(), ids);
-  routing::ObjectiveOptions objective;
-  objective.k = options.k;
-  bank_ = std::make_unique<probe::MismatchBank>(
-      base, teacher, std::span(prompts).first(std::min(prompts.size(), kBankPrompts)), options.states,
-      options.max_new, objective, options.main_seeds.front());
-  base_mass_ = bank_->mass(base);
+  probe::BankOptions wanted;
+  wanted.states = options.states;
+  wanted.max_new_tokens = options.max_new;
+  wanted.seed = options.main_seeds.front();
+  wanted.objective = routing::objective_from({{"k", options.k}, {"m", options.m}});
+  probe::Bank bank =
+      probe::make_bank(pair.base(), pair.teacher(), pair.tokenizer().real_ids(),
+                       std::span(prompts).first(std::min(prompts.size(), kBankPrompts)), wanted);
+  bank.student = {files.pair().student, formats::weights_sha256(files.pair().student)};
+  bank.teacher = {files.pair().teacher, formats::weights_sha256(files.pair().teacher)};
+  probe::write_bank(bank, files.path() / kBank);
+  files.put("bank", kBank);
 }
 
-double StudyBank::mass_of(const model::Model& student) const {
-  engine::LocalEngine engine(student, pair_.tokenizer().real_ids());
-  return bank_->mass(engine);
-}
-
-RunProbe::RunProbe(const StudyBank& bank, std::filesystem::path run, const model::Model& student)
-    : bank_(bank), file_(std::move(run) / "probe.jsonl"), student_(student) {}
-
-void RunProbe::after(std::int64_t step) {
-  const std::int64_t last = last_step(file_);
-  if (last == step) return;
-  std::ofstream file(file_, std::ios::app);
-  if (last < 0) file << Json{{"step", 0}, {"mass", bank_.base_mass()}}.dump() << '\n';
-  file << Json{{"step", step}, {"mass", bank_.mass_of(student_)}}.dump() << '\n' << std::flush;
-  if (!file) throw UserError("{}: cannot be written; is the disk full?", file_.string());
-}
-
-bool make_bank(StudyFiles&, const LoadedPair&) {
-  return false;
-}
-
-bool run_probes(StudyFiles&, const LoadedPair&, const std::filesystem::path&) {
-  return false;
+void run_probes(StudyFiles& files, const LoadedPair& pair, const fs::path& checkpoint,
+                const ProbesWatch& watch) {
+  const StudyOptions& options = files.options();
+  const fs::path base = files.pair().student;
+  const std::vector<Intervention> all(probe::kInterventions.begin(), probe::kInterventions.end());
+  Probes probes(files, pair, watch);
+  probes.run("arms", base, {}, "base",
+             arms_of(options, {Family::kMain, Family::kDestination, Family::kObjective, Family::kBudget}, {}),
+             {Intervention::kFreshAdamW});
+  probes.run("support", base, {}, "base",
+             arms_of(options, {Family::kSupport, Family::kPairs}, {"routeopd", "exact"}),
+             {Intervention::kFreshAdamW});
+  probes.run("ladder", checkpoint, checkpoint,
+             fmt::format("{} {}", checkpoint.parent_path().parent_path().filename().string(),
+                         checkpoint.filename().string()),
+             arms_of(options, {}, {"routeopd"}), all);
 }
 
 }  // namespace routeopd::lab

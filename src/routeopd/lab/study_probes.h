@@ -1,53 +1,29 @@
-// What the study measures on frozen states: along the main arms' runs, and in the mechanism part. The narrow place where
-// the driver meets the probes.
+// The frozen states of a study: its bank, and the probes of the mechanism part.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
+#include <functional>
 #include <string>
 
 #include "routeopd/lab/loaded_pair.h"
 #include "routeopd/lab/study_files.h"
-#include "routeopd/probe/mismatch.h"
 
 namespace routeopd::lab {
 
-// The frozen states of the starting student, made once a process.
-class StudyBank {
- public:
-  explicit StudyBank(const LoadedPair& pair, const StudyOptions& options);
+// bank.safetensors of the study, where it is not there yet: states of the starting student on held-out problems, or where
+// there are none on training prompts.
+void make_bank(StudyFiles& files, const LoadedPair& pair);
 
-  double base_mass() const { return base_mass_; }
-  double mass_of(const model::Model& student) const;
+using ProbesWatch = std::function<void(const std::string& probe, std::int64_t done, std::int64_t total)>;
 
- private:
-  const LoadedPair& pair_;
-  std::unique_ptr<probe::MismatchBank> bank_;
-  double base_mass_ = 0;
-};
-
-// probe.jsonl of a run: a line for the start, and one for each step that after() is called with.
-class RunProbe {
- public:
-  RunProbe(const StudyBank& bank, std::filesystem::path run, const model::Model& student);
-
-  // Nothing where the line is there: the step that a run goes on from.
-  void after(std::int64_t step);
-
- private:
-  const StudyBank& bank_;
-  std::filesystem::path file_;
-  const model::Model& student_;
-};
-
-// STUB: bank.safetensors of the study, for the probes below. False: not available, and the part is not complete.
-bool make_bank(StudyFiles& files, const LoadedPair& pair);
-
-// STUB: the probe directories of the mechanism part (arms and support at the base student; ladder at the middle checkpoint
-// of routeopd, whose path is `checkpoint`). False: not available.
-bool run_probes(StudyFiles& files, const LoadedPair& pair, const std::filesystem::path& checkpoint);
+// What the mechanism part measures, each where it is not there yet:
+//   arms      every arm's fresh-AdamW update at the starting student
+//   support   the same update for every support and number of pairs
+//   ladder    all interventions for routeopd at `checkpoint`, a run's own moments among them
+void run_probes(StudyFiles& files, const LoadedPair& pair, const std::filesystem::path& checkpoint,
+                const ProbesWatch& watch);
 
 }  // namespace routeopd::lab

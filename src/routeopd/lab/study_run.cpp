@@ -8,6 +8,8 @@
 
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/base/memory.h"
+#include "routeopd/lab/study_files.h"
+#include "routeopd/probe/probe_log.h"
 #include "routeopd/train/train.h"
 
 namespace routeopd::lab {
@@ -47,8 +49,8 @@ train::Recipe recipe_of(const PlannedRun& run, const fs::path& directory, const 
   recipe.seed = run.seed;
   recipe.out = directory.string();
   recipe.objective = objective_of(run.variant, options);
-  recipe.probe.every = run.every > 0 ? run.every : options.steps;
-  recipe.eval.every = recipe.eval.suites.empty() ? 0 : recipe.probe.every;
+  recipe.probe.every = run.every;
+  recipe.eval.every = recipe.eval.suites.empty() ? 0 : run.every > 0 ? run.every : options.steps;
   return recipe;
 }
 
@@ -62,11 +64,13 @@ std::int64_t evaluations_of(const PlannedRun& run, std::int64_t steps) {
   return run.every > 0 ? (steps + run.every - 1) / run.every : 1;
 }
 
-void make_run(const PlannedRun& run, const fs::path& directory, const LoadedPair& pair, const StudyBank& bank,
+void make_run(const PlannedRun& run, const fs::path& study, const LoadedPair& pair,
               const StudyOptions& options, const RunEvents& events) {
-  const train::Recipe recipe = recipe_of(run, directory, pair, options);
+  const fs::path directory = study / StudyFiles::run_path(run);
+  train::Recipe recipe = recipe_of(run, directory, pair, options);
+  if (run.every > 0) recipe.probe.bank = absolute_path(study / "bank.safetensors");
   train::Inputs inputs = pair.inputs();
-  RunProbe probe(bank, directory, inputs.student);
+  probe::ProbeLog probe(recipe, inputs);
   reset_peak_resident();
   remove_partial_files(directory / "recipe.toml");
   train::train(

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "routeopd/lab/loaded_pair.h"
-#include "routeopd/lab/study_probes.h"
 #include "routeopd/lab/variants.h"
 
 namespace routeopd::lab {
@@ -25,9 +24,9 @@ struct RunEvents {
 bool is_due(const PlannedRun& run, std::int64_t step, std::int64_t steps);
 std::int64_t evaluations_of(const PlannedRun& run, std::int64_t steps);
 
-// Trains into `directory`. Whatever of it is there already is used: a run that was killed goes on from its newest
-// checkpoint, to the same bits.
-void make_run(const PlannedRun& run, const std::filesystem::path& directory, const LoadedPair& pair,
-              const StudyBank& bank, const StudyOptions& options, const RunEvents& events);
+// Trains into the run's place in the study. Whatever of it is there already is used: a run that was killed goes on from its
+// newest checkpoint, to the same bits. A run that is looked at on the way probes the study's bank.
+void make_run(const PlannedRun& run, const std::filesystem::path& study, const LoadedPair& pair,
+              const StudyOptions& options, const RunEvents& events);
 
 }  // namespace routeopd::lab

@@ -33,7 +33,7 @@ constexpr std::array kMayChange = {
     "out",         "train.steps",         "train.rollouts",   "train.max_bad_steps",
     "eval.every",  "eval.suites",         "eval.n",           "eval.temperature",
     "eval.top_p",  "eval.max_new_tokens", "checkpoint.every", "checkpoint.keep",
-    "probe.every", "rollout.kv_memory"};
+    "probe.every", "probe.bank",          "rollout.kv_memory"};
 
 std::string text_of(const Recipe& recipe) {
   try {
