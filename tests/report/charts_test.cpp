@@ -183,7 +183,7 @@ TEST(Charts, RouteRecordsAreThinnedAndSaidToBe) {
   const std::vector<RoutePoint> routes(4000, {0.3, 0.2, 0.1});
   const Block block = route_records_figure(routes, "x");
   EXPECT_EQ(rows_of(block).size(), 1334U);
-  EXPECT_THAT(block.words, HasSubstr("every 3th of 4000"));
+  EXPECT_THAT(block.words, HasSubstr("one of every 3 of 4000 routes"));
 }
 
 TEST(Charts, RouteRecordsKnowTheirStratum) {

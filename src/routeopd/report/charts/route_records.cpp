@@ -60,7 +60,7 @@ Block route_records_figure(const std::vector<RoutePoint>& routes, const std::str
       "target is met. "
       "Colour and shape are the concentration c of the teacher's demand.",
       of,
-      stride > 1 ? fmt::format(", every {}th of {} routes", stride, routes.size())
+      stride > 1 ? fmt::format(", one of every {} of {} routes", stride, routes.size())
                  : fmt::format(", {} routes", rows.size()));
   block.table = table_of_rows(rows, {{"target", "target, log-odds", 4},
                                      {"achieved", "achieved, log-odds", 4},
