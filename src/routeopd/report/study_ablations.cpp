@@ -162,11 +162,8 @@ Block concentration_block(const StudyView& view) {
     if (problems == 0) empty.emplace_back(bin.name);
     if (!contrast) continue;
     trend.push_back(fmt::format("{} {}", bin.name, points(contrast->difference.mean)));
-    say(block.words, fmt::format("In {} {}", bin.name, [&] {
-          std::string sentence = effect_sentence("routeopd", kReference, paper, contrast->difference);
-          sentence[0] = 't';
-          return sentence;
-        }()));
+    say(block.words, fmt::format("In {}: {}", bin.name,
+                                 effect_sentence("routeopd", kReference, paper, contrast->difference)));
   }
   if (!empty.empty())
     say(block.words,
@@ -175,9 +172,9 @@ Block concentration_block(const StudyView& view) {
     say(block.words,
         fmt::format("The paper's difference grows from bin to bin; here it goes {}.", listed(trend)));
   say(block.words,
-      "A problem's concentration is the mass-weighted mean over the untrained student's states on it; which "
-      "states the "
-      "paper's bins hold it does not say.");
+      "A problem's concentration is the mass-weighted mean over the untrained student's states on it; the "
+      "paper "
+      "does not say how it puts accuracy into bins of states.");
   block.table = std::move(table);
   return block;
 }
