@@ -5,6 +5,7 @@
 
 CHART_PYTHON is the interpreter that the program was built with; drawings are looked at where it has vl-convert-python.
 """
+import csv
 import html.parser
 import json
 import os
@@ -144,7 +145,12 @@ class Pages(Case):
 
     def test_a_run(self):
         directories.write_run(self.path / "run")
-        page = Page(self.page("run", **NO_RENDERER))
+        page = Page(self.page("run", "--tables", "tables", **NO_RENDERER))
+        last = json.loads((self.path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+        accuracy = json.loads((self.path / "run" / "eval" / "step_20" / "summary.json").read_text())["avg"]
+        row = [line for line in csv.reader((self.path / "tables" / "runs.csv").read_text().splitlines()) if line[0] == "run"][-1]
+        self.assertEqual(row, ["run", "routeopd", "42", "20", f"{last['loss']:.5f}", f"{last['mass']:.4f}", f"{last['entropy']:.3f}",
+                               f"{last['response_tokens']:.1f}", f"{100 * last['routed_share']:.1f}", f"{100 * accuracy:.2f}", "4.60"])
         for words in ("run: 20 of 20 steps", "lab/base", "lab/teacher", "routeopd, k = 16, m = 2", "Loss", "Mismatch mass on fixed states",
                       "rollout", "Accuracy, Avg@n (%)"):
             self.assertIn(words, page.words)

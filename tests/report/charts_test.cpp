@@ -119,7 +119,8 @@ TEST(Charts, DynamicsGiveAFlatLineRoom) {
 }
 
 TEST(Charts, PhasePortraitHasSpecificityAndAccuracyInside) {
-  const Json& row = rows_of(full_figures()[2]).front();
+  const Block block = full_figures()[2];
+  const Json& row = rows_of(block).front();
   EXPECT_EQ(row["specificity"], 80);
   EXPECT_EQ(row["inside"], "64.4");
 }
@@ -182,15 +183,15 @@ TEST(Charts, RouteRecordsAreThinnedAndSaidToBe) {
   const std::vector<RoutePoint> routes(4000, {0.3, 0.2, 0.1});
   const Block block = route_records_figure(routes, "x");
   EXPECT_EQ(rows_of(block).size(), 1334U);
-  EXPECT_THAT(block.words, HasSubstr("every 3th of 4000"));
+  EXPECT_THAT(block.words, HasSubstr("one of every 3 of 4000 routes"));
 }
 
 TEST(Charts, RouteRecordsKnowTheirStratum) {
   const Block block =
-      route_records_figure({{0, 0, 0}, {0, 0, 0.25}, {0, 0, 0.74}, {0, 0, 1}, {NAN, 0, 1}}, "x");
+      route_records_figure({{0, 0, 0}, {0, 0, 0.25}, {0, 0, 0.74}, {0, 0, 1}, {NAN, 0, 1}, {0, 0, {}}}, "x");
   std::vector<std::string> strata;
   for (const Json& row : rows_of(block)) strata.push_back(row["stratum"]);
-  EXPECT_THAT(strata, ElementsAre("c < 0.25", "0.25 to 0.5", "0.5 to 0.75", "c ≥ 0.75"));
+  EXPECT_THAT(strata, ElementsAre("c < 0.25", "0.25 to 0.5", "0.5 to 0.75", "c ≥ 0.75", "c unknown"));
 }
 
 TEST(Palette, ContrastsWithBothGrounds) {

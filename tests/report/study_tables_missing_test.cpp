@@ -98,6 +98,31 @@ TEST(StudyTablesMissing, WhatCannotBeSeenIsSaid) {
   EXPECT_EQ(cell(block_in(all, "support-sweep"), "16", "fidelity %"), "–");
 }
 
+// A response labelled twice while another has none: as many lines as there should be.
+TEST(StudyTablesMissing, LabelsThatDoNotFitTheResponsesGiveNoContrast) {
+  for (const bool twice : {true, false}) {
+    const std::vector<Section> all = tables_after([twice](Study&, const std::filesystem::path& home) {
+      const std::filesystem::path path = home / "runs/fixed_mid-seed42/eval/step_20/labels.jsonl";
+      const std::string good = bytes_in(path);
+      const std::size_t first = good.find('\n') + 1;
+      const std::string line = good.substr(0, first);
+      if (twice) std::ofstream(path) << line << line << good.substr(good.find('\n', first) + 1);
+    });
+    const Block& errors = block_in(all, "error-distribution");
+    const auto words = HasSubstr("the share of reasoning of routeopd below that of fixed_mid");
+    if (twice)
+      EXPECT_THAT(errors.words, Not(words));
+    else
+      EXPECT_THAT(errors.words, words);
+    const auto sentence =
+        Contains("runs/fixed_mid-seed42/eval/step_20/labels.jsonl: does not label every response once");
+    if (twice)
+      EXPECT_THAT(block_in(all, "main-table").missing, sentence);
+    else
+      EXPECT_THAT(block_in(all, "main-table").missing, Not(sentence));
+  }
+}
+
 TEST(StudyTablesMissing, EvaluationsOfAnotherProtocolAreNotCompared) {
   const std::vector<Section> all = tables_after([](Study&, const std::filesystem::path& home) {
     const std::filesystem::path path = home / "runs/fixed_mid-seed42/eval/step_20/summary.json";

@@ -78,9 +78,16 @@ std::string whole_or_dash(const std::optional<Number>& value) {
 class Facts {
  public:
   Facts() : table_({{"directory", Align::kLeft}, {"what", Align::kLeft}, {"", Align::kLeft}}) {}
-  void add(const std::string& directory, const std::string& what, const std::string& value) {
-    table_.add({directory == last_ ? "" : directory, what, value.empty() ? "unknown" : value});
-    last_ = directory;
+  // A long list is broken behind a comma, a row a line.
+  void add(const std::string& directory, std::string what, std::string value) {
+    constexpr std::size_t kLine = 72;
+    for (std::size_t end = 0;
+         value.size() > kLine && (end = value.rfind(", ", kLine)) != std::string::npos;) {
+      row(directory, what, value.substr(0, end + 1));
+      value.erase(0, end + 2);
+      what.clear();
+    }
+    row(directory, what, value.empty() ? "unknown" : value);
   }
   Section section() const {
     return {.title = "What was run",
@@ -93,6 +100,11 @@ class Facts {
   }
 
  private:
+  void row(const std::string& directory, const std::string& what, const std::string& value) {
+    table_.add({directory == last_ ? "" : directory, what, value});
+    last_ = directory;
+  }
+
   TextTable table_;
   std::string last_;
 };
@@ -207,9 +219,9 @@ Block runs_table(const std::vector<RunFiles>& runs) {
       }
     }
     table.add({run.shown, run.arm, whole_or_dash(run.seed), whole_or_dash(whole_at(last, "step")),
-               percent(number_at(last, {"loss"}), 5), number(number_at(last, {"mass"}), 4),
+               number(number_at(last, {"loss"}), 5), number(number_at(last, {"mass"}), 4),
                number(number_at(last, {"entropy"}), 3), number(number_at(last, {"response_tokens"}), 1),
-               number(number_at(last, {"routed_share"}), 1),
+               percent(number_at(last, {"routed_share"}), 1),
                run.evals.empty() ? kDash : percent(number_at(run.evals.back().summary, {"avg"}), 2),
                timed > 0 ? fmt::format("{:.2f}", seconds / timed) : kDash});
   }

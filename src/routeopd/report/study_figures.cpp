@@ -214,9 +214,11 @@ Block route_records_of(const ProbeFiles& probe, const std::string& name, const s
     const auto target = number_at(route, {"target"}), achieved = number_at(route, {"achieved"});
     const auto state = whole_at(route, "state");
     if (text_at(route, "name") != name || text_at(route, "intervention") != intervention || !target ||
-        !achieved || !state || !concentrations.contains(*state))
+        !achieved)
       continue;
-    points.push_back({*target, *achieved, concentrations.at(*state)});
+    const auto known = state ? concentrations.find(*state) : concentrations.end();
+    points.push_back(
+        {*target, *achieved, known != concentrations.end() ? std::optional(known->second) : std::nullopt});
   }
   std::string how = intervention;
   std::replace(how.begin(), how.end(), '_', ' ');

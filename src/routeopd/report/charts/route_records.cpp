@@ -26,6 +26,7 @@ constexpr std::array<Stratum, 4> kStrata = {{{0, "c < 0.25", "sky", "circle"},
                                              {0.25, "0.25 to 0.5", "amber", "triangle-up"},
                                              {0.5, "0.5 to 0.75", "vermillion", "square"},
                                              {0.75, "c ≥ 0.75", "ink", "diamond"}}};
+constexpr Stratum kUnknown = {0, "c unknown", "grey", "cross"};
 
 }  // namespace
 
@@ -46,8 +47,10 @@ Block route_records_figure(const std::vector<RoutePoint>& routes, const std::str
   for (std::size_t i = 0; i < routes.size(); i += stride) {
     const RoutePoint& route = routes[i];
     if (!std::isfinite(route.target) || !std::isfinite(route.achieved)) continue;
-    const auto stratum = std::find_if(kStrata.rbegin(), kStrata.rend() - 1,
-                                      [&](const Stratum& each) { return route.concentration >= each.from; });
+    const Stratum* stratum = &kUnknown;
+    for (const Stratum& each : kStrata) {
+      if (route.concentration && *route.concentration >= each.from) stratum = &each;
+    }
     rows.push_back({{"target", route.target}, {"achieved", route.achieved}, {"stratum", stratum->name}});
     asked.push_back(route.target);
     came.push_back(route.achieved);
@@ -57,18 +60,21 @@ Block route_records_figure(const std::vector<RoutePoint>& routes, const std::str
       "target is met. "
       "Colour and shape are the concentration c of the teacher's demand.",
       of,
-      stride > 1 ? fmt::format(", every {}th of {} routes", stride, routes.size())
+      stride > 1 ? fmt::format(", one of every {} of {} routes", stride, routes.size())
                  : fmt::format(", {} routes", rows.size()));
   block.table = table_of_rows(rows, {{"target", "target, log-odds", 4},
                                      {"achieved", "achieved, log-odds", 4},
                                      {"stratum", "concentration", 0}});
   const Extent line = extent_of(asked, 0.02);
   Json names = Json::array(), colors = Json::array(), shapes = Json::array();
-  for (const Stratum& stratum : kStrata) {
+  const auto add = [&](const Stratum& stratum) {
     names.push_back(stratum.name);
     colors.push_back(chart_color(stratum.color));
     shapes.push_back(stratum.shape);
-  }
+  };
+  for (const Stratum& stratum : kStrata) add(stratum);
+  if (std::any_of(rows.begin(), rows.end(), [](const Json& row) { return row["stratum"] == kUnknown.name; }))
+    add(kUnknown);
   const Json x = quantity("target", "target change of log-odds",
                           {{"scale", {{"zero", false}}}, {"axis", {{"tickCount", 6}}}});
   const Json y = quantity("achieved", "achieved change of log-odds");

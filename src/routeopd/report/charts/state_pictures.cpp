@@ -148,7 +148,7 @@ Block scalar_credit_figure(const Json& example) {
         {"mark", {{"type", "bar"}, {"height", 12}}},
         {"encoding",
          {{"y", y},
-          {"x", quantity(field, "points of probability", {{"axis", {{"tickCount", 4}}}})},
+          {"x", quantity(field, "points of probability", {{"axis", {{"tickCount", 3}}}})},
           {"color",
            category(
                "sign", "",
@@ -309,8 +309,8 @@ Json pairs_picture(const State& state, const std::vector<const StateId*>& source
 }
 
 Json potentials_picture(const Json& rows, const Json& order, std::optional<double> budget) {
-  const Json x =
-      quantity("value", "potential g, and bounded to ±B/2 (log-odds)", {{"scale", {{"padding", 8}}}});
+  const Json x = quantity("value", "potential g, and bounded to ±B/2 (log-odds)",
+                          {{"scale", {{"padding", 8}}}, {"axis", {{"tickCount", 6}}}});
   const Json y = category(
       "token", "", {{"sort", order}, {"axis", {{"grid", true}, {"tickSize", 0}, {"labelLimit", 170}}}});
   Json points = Json::array();
