@@ -66,7 +66,7 @@ struct LabelShare {
 Block composition_figure(const std::vector<LabelShare>& shares);
 
 struct RoutePoint {
-  double target = 0, achieved = 0;  // log-odds
+  double target = 0, achieved = 0;      // log-odds
   std::optional<double> concentration;  // of its state
 };
 Block route_records_figure(const std::vector<RoutePoint>& routes, const std::string& of);
