@@ -43,6 +43,11 @@ LAYOUT = """(() => {
 })()"""
 
 
+WIDE_TABLES = """[...document.querySelectorAll("table")].filter(table => !table.closest("details:not([open])") &&
+  table.getBoundingClientRect().right > innerWidth + 1).map(table => table.parentElement.getAttribute("aria-label"))"""
+PAPER = 1047  # CSS pixels of A4 across, without margins of a centimetre
+
+
 class Browser:
     """The DevTools protocol over the two pipes of --remote-debugging-pipe: JSON messages, each with a zero byte behind it."""
 
@@ -104,6 +109,18 @@ class Browser:
         asked = [event["params"]["request"]["url"] for event in self.events if event["method"] == "Network.requestWillBeSent"]
         return layout["result"]["value"], complaints, asked
 
+    def wide_on_paper(self, page):
+        """Tables that leave the paper's width."""
+        self.ask("Emulation.setDeviceMetricsOverride", width=PAPER, height=700, deviceScaleFactor=1, mobile=False)
+        self.ask("Emulation.setEmulatedMedia", media="print")
+        self.events.clear()
+        self.ask("Page.navigate", url=page.as_uri())
+        self.wait_for("Page.loadEventFired")
+        found = self.ask("Runtime.evaluate", expression=WIDE_TABLES, returnByValue=True)
+        assert "exceptionDetails" not in found, found
+        self.ask("Emulation.setEmulatedMedia", media="")
+        return found["result"]["value"]
+
     def picture(self, path):
         size = self.ask("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 12000), "scale": 1}
@@ -158,6 +175,8 @@ class InABrowser(unittest.TestCase):
                         self.assertGreater(min(box), 100)
                     grounds.add((dark, layout["ground"], "rgb(232, 232, 232)" in layout["fills"], "rgb(26, 26, 26)" in layout["fills"]))
         self.assertEqual(grounds, {(False, "rgb(255, 255, 255)", False, True), (True, "rgb(22, 22, 22)", True, False)})
+        with self.subTest(page=name, paper=True):
+            self.assertEqual(self.browser.wide_on_paper(page), [])
 
     def test_a_study(self):
         self.look_at("study", "study", charts=8)

@@ -187,6 +187,44 @@ class Pages(Case):
             self.assertGreater(sum(name.endswith(kind) for name in names), 20, names)
         self.assertIn("inputs.csv", names)
 
+    def test_names_are_no_links_and_no_formulas_in_tables(self):
+        picture, formula = "![x](http://host/p.png)", "=HYPERLINK('http://host','x')"
+        for name, arm in (("a", picture), ("b", formula)):
+            directories.write_run(self.path / name, arm, evals=())
+        answer = self.run_program("a", "b", "--out", "page.html", "--tables", "tables", **NO_RENDERER)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        with open(self.path / "tables" / "runs.csv", newline="") as file:
+            rows = {row[0]: row for row in csv.reader(file) if row}
+        self.assertEqual(rows["a"][1], picture)
+        self.assertEqual(rows["b"][1], "'" + formula)
+        notes = [name for name in rows if name.startswith("# ")]
+        self.assertTrue(notes)
+        self.assertEqual({len(rows[name]) for name in notes}, {1}, "words beside the table are one field")
+        text = (self.path / "tables" / "runs.md").read_text()
+        self.assertIn("\\!\\[x\\](http://host/p.png)", text)
+        self.assertNotIn(picture, text)
+
+    def test_a_figure_that_is_not_written_is_said_and_leaves_no_old_one(self):
+        directories.write_run(self.path / "run", evals=())
+        python = self.path / "python"
+        python.write_text(f"#!{sys.executable}\n" + """import json, sys
+asked = json.load(sys.stdin)
+for _ in asked["charts"]:
+    print(json.dumps({"error": "no picture"} if asked["png"] else {"svg": '<svg width="9" height="9"><path d="M0,0"/></svg>'}))
+""")
+        python.chmod(0o700)
+        figures = self.path / "figures"
+        figures.mkdir()
+        for name in ("run-time.svg", "run-time.png"):
+            (figures / name).write_text("old")
+        answer = self.run_program("run", "--out", "page.html", "--figures", "figures", "--json", ROUTEOPD_CHART_PYTHON=str(python))
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        said = json.loads(answer.stdout)
+        self.assertEqual((said["charts"], said["drawn"]), (2, 2))
+        self.assertIn("Figure run-curves is not written whole", said["trouble"])
+        self.assertIn("no picture", said["trouble"])
+        self.assertEqual(sorted(path.name for path in figures.iterdir()), ["run-curves.vl.json", "run-time.vl.json"])
+
     def test_the_same_files_give_the_same_bytes(self):
         directories.write_run(self.path / "run")
         directories.settle(self.path)
@@ -284,6 +322,29 @@ class Broken(Case):
         page = Page(self.page("study", **NO_RENDERER))
         self.assertIn("No arm has both its cost and its accuracy", page.words)
         self.assertIn("No arm was probed", page.words)
+
+    def test_a_manifest_that_names_one_directory_again_and_again(self):
+        directories.write_study(self.path / "study", seeds=(42,))
+        manifest = json.loads((self.path / "study" / "study.json").read_text())
+        manifest["probes"] += [{"name": f"again{i}", "path": "probes/arms", "at": "base"} for i in range(10_000)]
+        directories.write_json(self.path / "study" / "study.json", manifest)
+        words = Page(self.page("study", **NO_RENDERER)).words
+        self.assertIn("names probes/arms once more; it is not shown", words)
+        self.assertIn('"probes" has more than 64 entries', words)
+
+    def test_numbers_without_measure(self):
+        """Sums of them would overflow, and what is not a number has no place in an order."""
+        directories.write_run(self.path / "run", evals=(20,))
+        directories.write_probe(self.path / "probe", ["routeopd", "sampled_rkl"], states=8)
+        for path in (self.path / "run" / "metrics.jsonl", self.path / "probe" / "probe.json", self.path / "probe" / "states.jsonl",
+                     self.path / "probe" / "routes.jsonl", self.path / "probe" / "example.json"):
+            whole = path.read_text()
+            for huge in ("1e308", "-1e308", "9223372036854775807", "18446744073709551615"):
+                with self.subTest(file=path.name, number=huge):
+                    path.write_text(re.sub(r'(?<=": )-?\d[\d.e+-]*', huge, whole))
+                    page = Page(self.page("run", "probe", **NO_RENDERER))
+                    self.assertNotRegex(page.words, r"\b(nan|inf)\b")
+            path.write_text(whole)
 
     def test_a_manifest_that_leads_elsewhere(self):
         directories.write_study(self.path / "study", seeds=(42,))

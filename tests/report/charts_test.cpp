@@ -3,7 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "routeopd/report/charts/directory_charts.h"
 #include "routeopd/report/charts/palette.h"
@@ -204,19 +206,140 @@ TEST(Palette, ContrastsWithBothGrounds) {
   EXPECT_GE(contrast(kChartColors[1].dark, ground.dark), 7);
 }
 
-TEST(Palette, TellsSeriesApartWithoutColour) {
-  const SeriesScales scales =
-      scales_of_series({"routeopd", "fixed_mid", "sampled_rkl", "full_rkl", "full_fkl", "union_rkl"});
-  const auto all_differ = [](const Json& list) {
-    for (std::size_t i = 0; i < list.size(); ++i)
-      for (std::size_t j = 0; j < i; ++j)
-        if (list[i] == list[j]) return false;
-    return true;
+Rgb rgb_of(const std::string& css_color) {
+  const unsigned long value = std::stoul(css_color.substr(1), nullptr, 16);
+  const auto channel = [&](unsigned shift) { return static_cast<std::uint8_t>((value >> shift) & 0xFFU); };
+  return {channel(16), channel(8), channel(0)};
+}
+
+// A segment is seen on both grounds by its fill or by an outline in ink, which contrasts with both; so is its symbol in the
+// legend.
+TEST(Palette, SegmentsOfBarsAreBoundedOnBothGrounds) {
+  const ChartColor &ground = kChartColors[0], &ink = kChartColors[1];
+  ASSERT_EQ(ink.name, "ink");
+  const auto expect_seen = [&](const Json& mark, const Json& color, const std::string& fill, Rgb light,
+                               Rgb dark) {
+    const bool outline = mark.value("stroke", "") == chart_color("ink") && mark.value("strokeWidth", 0.0) > 0;
+    const Json& legend = color["legend"];
+    const bool symbol = legend.value("symbolStrokeColor", "") == chart_color("ink") &&
+                        legend.value("symbolStrokeWidth", 0.0) > 0;
+    EXPECT_TRUE((outline && symbol) || contrast(light, ground.light) >= 3) << fill;
+    EXPECT_TRUE((outline && symbol) || contrast(dark, ground.dark) >= 3) << fill;
   };
+  std::vector<LabelShare> shares;
+  for (const char* label :
+       {"correct", "reasoning", "arithmetic", "wrong", "premature_stop", "format", "unjudged"})
+    shares.push_back({"routeopd", label, 14});
+  const Block composition = composition_figure(shares);
+  const Json& bars = composition.chart["layer"][0];
+  const Json& scale = bars["encoding"]["color"]["scale"];
+  ASSERT_EQ(scale["range"].size(), shares.size());
+  for (std::size_t i = 0; i < scale["range"].size(); ++i) {
+    const auto fill = scale["range"][i].get<std::string>();
+    const Rgb color = rgb_of(fill);  // the same on both grounds
+    expect_seen(bars["mark"], bars["encoding"]["color"], fill, color, color);
+    for (const Json& row : rows_of(composition)) {
+      if (row["label"] == scale["domain"][i]) {
+        EXPECT_GE(contrast(color, rgb_of(row["ink"].get<std::string>())), 4.5) << fill;  // WCAG 2, words
+      }
+    }
+  }
+
+  RunFiles run;
+  run.shown = "run";
+  run.metrics.push_back(
+      {{"step", 1},
+       {"time",
+        {{"rollout", 1}, {"score", 1}, {"route", 1}, {"learn", 1}, {"save", 1}, {"eval", 1}, {"total", 7}}}});
+  const Block time = run_time_figure({run});
+  const Json& spec = time.chart["spec"];
+  const Json& stages = spec["encoding"]["color"]["scale"]["range"];
+  ASSERT_EQ(stages.size(), 7U);
+  for (const Json& stage : stages) {
+    const auto fill = stage.get<std::string>();
+    const auto* const named = std::find_if(kChartColors.begin(), kChartColors.end(),
+                                           [&](const ChartColor& each) { return css(each.light) == fill; });
+    ASSERT_NE(named, kChartColors.end()) << fill;
+    expect_seen(spec["mark"], spec["encoding"]["color"], fill, named->light, named->dark);
+    // The outline of many bars is a hair; there the fill alone must do.
+    EXPECT_GE(contrast(named->light, ground.light), 3) << fill;
+    EXPECT_GE(contrast(named->dark, ground.dark), 3) << fill;
+  }
+}
+
+TEST(Charts, OutlinesDoNotCoverNarrowBars) {
+  RunFiles run;
+  run.shown = "run";
+  for (int step = 1; step <= 1000; ++step)
+    run.metrics.push_back({{"step", step}, {"time", {{"rollout", 1}, {"total", 1}}}});
+  const Json spec = run_time_figure({run}).chart["spec"];
+  EXPECT_LE(spec["mark"]["strokeWidth"].get<double>(), 0.1 * 480 / 250);
+  run.metrics.resize(10);
+  EXPECT_EQ(run_time_figure({run}).chart["spec"]["mark"]["strokeWidth"], 0.5);
+}
+
+bool all_differ(const Json& list) {
+  for (std::size_t i = 0; i < list.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (list[i] == list[j]) return false;
+  return true;
+}
+
+// What lines and markers show of series.
+bool look_different(const SeriesScales& scales) {
+  Json lines = Json::array(), markers = Json::array();
+  for (std::size_t i = 0; i < scales.color["range"].size(); ++i) {
+    lines.push_back(Json::array({scales.color["range"][i], scales.dash["range"][i]}));
+    markers.push_back(Json::array({scales.color["range"][i], scales.shape["range"][i]}));
+  }
+  return all_differ(lines) && all_differ(markers);
+}
+
+const std::vector<std::string>& main_eight() {
+  static const std::vector<std::string> arms = {"routeopd", "fixed_mid", "sampled_rkl", "full_rkl",
+                                                "full_fkl", "union_rkl", "union_fkl",   "exact"};
+  return arms;
+}
+
+TEST(Palette, TellsMainArmsApartWithoutColour) {
+  const SeriesScales scales = scales_of_series(main_eight());
   EXPECT_TRUE(all_differ(scales.color["range"]));
   EXPECT_TRUE(all_differ(scales.shape["range"]));
   EXPECT_TRUE(all_differ(scales.dash["range"]));
   EXPECT_EQ(scales.color["domain"][0], "RouteOPD");
+}
+
+TEST(Palette, TellsControlsApart) {
+  std::vector<std::string> names = main_eight();
+  for (const char* name :
+       {"uniform_deficit", "student_proportional", "random_background", "rank_matched", "source_only",
+        "destination_only", "no_mass", "independent_clipping", "fixed_low", "fixed_high", "reversed", "sft"})
+    names.emplace_back(name);
+  EXPECT_TRUE(look_different(scales_of_series(names)));
+}
+
+TEST(Palette, SeedsOfOneArmDiffer) {
+  const SeriesScales scales =
+      scales_of_series({"routeopd-seed42", "routeopd-seed43", "my-run", "routeopd", "routeopd-k64"});
+  EXPECT_TRUE(all_differ(scales.color["range"]));
+  EXPECT_TRUE(all_differ(scales.shape["range"]));
+  EXPECT_TRUE(all_differ(scales.dash["range"]));
+  EXPECT_EQ(scales.color["range"][3], chart_color("blue"));  // the arm keeps its own
+  EXPECT_EQ(scales_of_series({"routeopd-seed42"}).color["range"][0], chart_color("blue"));
+}
+
+TEST(Palette, GoesOnWhereColoursEnd) {
+  std::vector<std::string> names = main_eight();
+  while (names.size() < 50) names.push_back("run" + std::to_string(names.size()));
+  EXPECT_TRUE(look_different(scales_of_series(names)));
+  names.resize(500, "more");
+  EXPECT_EQ(scales_of_series(names).color["range"].size(), 500U);
+  // A variant stays with its arm's colour then.
+  names = main_eight();
+  names.emplace_back("routeopd-k64");
+  const SeriesScales scales = scales_of_series(names);
+  EXPECT_EQ(scales.color["range"][8], chart_color("blue"));
+  EXPECT_TRUE(look_different(scales));
 }
 
 TEST(Palette, NamesVariants) {
@@ -244,6 +367,8 @@ TEST(Labels, ShortTextIsVisibleAndCut) {
   EXPECT_EQ(short_text("a\nb", 10), "a\\nb");
   EXPECT_EQ(short_text("äöüäöü", 4), "äöü…");
   EXPECT_EQ(short_text("äöüä", 4), "äöüä");
+  EXPECT_EQ(end_of_text("äöüäöü", 4), "…äöü");
+  EXPECT_EQ(end_of_text("äöüä", 4), "äöüä");
 }
 
 }  // namespace

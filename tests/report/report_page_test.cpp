@@ -5,6 +5,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+#include <filesystem>
+
 #include "report/synthetic_study.h"
 #include "routeopd/report/directory_report.h"
 #include "testing_files.h"
@@ -12,6 +15,7 @@
 namespace routeopd::report {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -78,6 +82,83 @@ TEST(ReportPage, HasUniqueIdsAndALinkToEach) {
     EXPECT_THAT(page, HasSubstr(fmt::format(" id=\"{}\"", id)));
     EXPECT_THAT(page, HasSubstr(fmt::format("href=\"#{}\"", id)));
   }
+}
+
+TEST(ReportPage, UniqueIdsAreWordsOfPlainLetters) {
+  std::set<std::string> used = {"content"};
+  EXPECT_EQ(unique_id("content", used), "content-2");
+  EXPECT_EQ(unique_id("../A b", used), "-----b");
+  EXPECT_EQ(unique_id("", used), "block");
+  EXPECT_EQ(unique_id("", used), "block-2");
+  EXPECT_EQ(used.size(), 5U);
+}
+
+TEST(ReportPage, PrintsWideTablesWhole) {
+  const std::string page = report_html({.title = "t", .verdict = {}, .sections = {}, .missing = {}}, {});
+  const std::size_t print = page.find("@media print");
+  ASSERT_NE(print, std::string::npos);
+  const std::string rules = page.substr(print, page.find("</style>") - print);
+  for (const char* rule : {"table{font-size:7pt}", "th,td{white-space:normal}", "@page{size:landscape}",
+                           ".scroll{overflow:visible}"})
+    EXPECT_THAT(rules, HasSubstr(rule));
+}
+
+// While it lives, a shell script is asked for drawings in place of Python.
+class StandIn {
+ public:
+  StandIn(const TemporaryDirectory& home, const std::string& script) {
+    const std::filesystem::path path = home.write("python", "#!/bin/sh\n" + script);
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    ::setenv("ROUTEOPD_CHART_PYTHON", path.c_str(), 1);
+  }
+  ~StandIn() { ::unsetenv("ROUTEOPD_CHART_PYTHON"); }
+  StandIn(const StandIn&) = delete;
+  StandIn& operator=(const StandIn&) = delete;
+};
+
+// A page that is drawn, and pictures as files that are asked for with PNG and answered by `answer`.
+class FiguresOfAPage : public ::testing::Test {
+ protected:
+  WrittenReport written(const std::string& answer) {
+    std::filesystem::create_directories(figures());
+    home_.write("figures/x.svg", "old");
+    home_.write("figures/x.png", "old");
+    const StandIn python(home_, fmt::format(R"sh(read -r asked
+case "$asked" in
+*'"png":true'*) printf '%s\n' '{}' ;;
+*) printf '%s\n' '{{"svg":"<svg width=\"9\" height=\"9\"><path d=\"M0,0\"/></svg>"}}' ;;
+esac
+)sh",
+                                            answer));
+    const Report report{
+        .title = "t", .verdict = {}, .sections = {{"s", {block_of("x", true)}}}, .missing = {}};
+    return write_report(report, {.page = home_.path() / "page.html", .figures = figures(), .tables = {}});
+  }
+  std::filesystem::path figures() const { return home_.path() / "figures"; }
+
+ private:
+  TemporaryDirectory home_;
+};
+
+TEST_F(FiguresOfAPage, AreSaidWhenTheyFailAndLeaveNoOldOnes) {
+  const WrittenReport report = written(R"({"error":"no picture"})");
+  EXPECT_EQ(report.drawn, 1);  // on the page
+  EXPECT_THAT(report.trouble, AllOf(HasSubstr("Figure x"), HasSubstr("no picture")));
+  EXPECT_FALSE(std::filesystem::exists(figures() / "x.svg"));
+  EXPECT_FALSE(std::filesystem::exists(figures() / "x.png"));
+  EXPECT_TRUE(std::filesystem::exists(figures() / "x.vl.json"));
+}
+
+TEST_F(FiguresOfAPage, AreSaidWhenAPngIsMissing) {
+  EXPECT_THAT(written(R"({"svg":"<svg/>"})").trouble, HasSubstr("gave no PNG"));
+  EXPECT_EQ(bytes_in(figures() / "x.svg"), "<svg/>");
+  EXPECT_FALSE(std::filesystem::exists(figures() / "x.png"));
+}
+
+TEST_F(FiguresOfAPage, AreWrittenInPlaceOfOldOnes) {
+  EXPECT_EQ(written(R"({"svg":"<svg/>","png":"4142"})").trouble, "");
+  EXPECT_EQ(bytes_in(figures() / "x.svg"), "<svg/>");
+  EXPECT_EQ(bytes_in(figures() / "x.png"), "AB");
 }
 
 TEST(ReportPage, FoldsALongListOfWhatIsMissing) {

@@ -6,6 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdint>
+
 #include "report/synthetic_study.h"
 #include "routeopd/report/tolerant_files.h"
 
@@ -201,11 +204,13 @@ TEST(RunFiles, ListsAndLinesAreBounded) {
   const TemporaryDirectory home;
   Study study(home.path(), true);
   study.manifest["runs"] = Json::array();
-  for (std::size_t i = 0; i <= kMaxEntries; ++i) study.manifest["runs"].push_back(Json::object());
+  for (std::size_t i = 0; i <= kMaxRuns; ++i) study.manifest["runs"].push_back(Json::object());
   study.save();
   const StudyFiles files = read_study(home.path());
   EXPECT_THAT(files.runs, IsEmpty());
   EXPECT_LE(files.missing.size(), kMaxSentences);
+  EXPECT_THAT(files.missing,
+              Contains("study.json: \"runs\" has more than 4096 entries; the rest is not shown"));
   const std::filesystem::path run = home.path() / "runs/routeopd-seed42";
   std::ofstream(run / "metrics.jsonl")
       << "{\"step\":1}\n{\"step\":2,\"x\":\"" << std::string(kMaxLineBytes, 'x') << "\"}\n";
@@ -213,6 +218,87 @@ TEST(RunFiles, ListsAndLinesAreBounded) {
   EXPECT_THAT(cut.missing,
               Contains("RUN/metrics.jsonl: line 2 is too long; the first of its steps is shown"));
   EXPECT_EQ(cut.metrics.size(), 1U);
+}
+
+// What a study may cost in all: no file is read for two entries, and lists end.
+TEST(RunFiles, NoDirectoryIsReadTwice) {
+  const TemporaryDirectory home;
+  Study study(home.path(), true);
+  Json& runs = study.manifest["runs"];
+  ASSERT_EQ(runs.size(), 2U);
+  runs.push_back(runs[0]);  // the same path under another name, spelled otherwise
+  runs[2]["name"] = "other";
+  runs[2]["path"] = fmt::format("runs/./{}", runs[0]["path"].get<std::string>().substr(5));
+  runs.push_back(runs[0]);  // another path with the same evaluation
+  runs[3]["name"] = "another";
+  runs[3]["path"] = "base";
+  Json& probes = study.manifest["probes"];
+  ASSERT_EQ(probes.size(), 3U);
+  probes.push_back({{"name", "more"}, {"path", probes[0]["path"]}, {"at", "base"}});
+  probes.push_back({{"name", probes[0]["name"]}, {"path", "probes"}, {"at", "base"}});
+  study.save();
+  const StudyFiles files = read_study(home.path());
+  ASSERT_EQ(files.runs.size(), 3U);
+  EXPECT_EQ(files.runs_of("other").size(), 0U);
+  ASSERT_EQ(files.runs_of("another").size(), 1U);
+  EXPECT_FALSE(files.runs_of("another")[0]->eval.grades);
+  EXPECT_EQ(files.probes.size(), 3U);
+  EXPECT_EQ(files.probe("more"), nullptr);
+  for (const char* sentence :
+       {"study.json: runs[2] names runs/./", "study.json: runs[3]: \"eval\" names runs/",
+        "study.json: probes[3] names probes/", "study.json: probes[4] is arms once more"})
+    EXPECT_THAT(files.missing, Contains(AllOf(HasSubstr(sentence), HasSubstr("once more; it is not shown"))));
+}
+
+TEST(RunFiles, ProbesAndCostsAreBounded) {
+  const TemporaryDirectory home;
+  Study study(home.path(), true);
+  study.manifest["probes"] = Json::array();
+  for (std::size_t i = 0; i <= kMaxProbes; ++i)
+    study.manifest["probes"].push_back(
+        {{"name", fmt::format("p{}", i)}, {"path", fmt::format("probes/p{}", i)}, {"at", "base"}});
+  study.save();
+  Json cost = {{"rounds", 5}, {"arms", Json::array()}, {"routes", Json::array()}};
+  for (std::size_t i = 0; i <= kMaxCostEntries; ++i) {
+    cost["arms"].push_back({{"name", fmt::format("a{}", i)}});
+    cost["routes"].push_back({{"k", i}});
+  }
+  study.write("cost.json", cost.dump());
+  const StudyFiles files = read_study(home.path());
+  EXPECT_EQ(files.probes.size(), kMaxProbes);
+  EXPECT_EQ(files.cost["arms"].size(), kMaxCostEntries);
+  EXPECT_EQ(files.cost["routes"].size(), kMaxCostEntries);
+  EXPECT_EQ(files.cost["arms"][0]["name"], "a0");
+  for (const char* sentence : {"study.json: \"probes\" has more than 64 entries; the rest is not shown",
+                               "cost.json: \"arms\" has more than 256 entries; the rest is not shown",
+                               "cost.json: \"routes\" has more than 256 entries; the rest is not shown"})
+    EXPECT_THAT(files.missing, Contains(sentence));
+}
+
+TEST(RunFiles, HugeNumbersAreNone) {
+  const auto number = [](double value) { return number_at(Json{{"x", value}}, {"x"}); };
+  EXPECT_EQ(number(1e15), 1e15);
+  EXPECT_EQ(number(-1e15), -1e15);
+  for (const double value : {1.1e15, -1.1e15, 1e308, -1e308, HUGE_VAL, static_cast<double>(NAN)})
+    EXPECT_FALSE(number(value).has_value()) << value;
+  const auto whole = [](const Json& value) { return whole_at(Json{{"x", value}}, "x"); };
+  EXPECT_EQ(whole(0), 0);
+  EXPECT_EQ(whole(kMaxWhole), 9007199254740992);
+  for (const Json& value : {Json(kMaxWhole + 1), Json(INT64_MAX), Json(UINT64_MAX), Json(-1), Json(1.0)})
+    EXPECT_FALSE(whole(value).has_value()) << value;
+}
+
+TEST(RunFiles, AHugeNumberIsASentenceAndNull) {
+  const TemporaryDirectory home;
+  const Study study(home.path(), true);
+  const std::filesystem::path run = home.path() / "runs/routeopd-seed42";
+  Json line = Study::metrics_line("routeopd", 42, 1);
+  line["loss"] = 1e300;
+  std::ofstream(run / "metrics.jsonl") << line.dump() << "\n";
+  const RunFiles files = read_run(run, "RUN");
+  EXPECT_THAT(files.missing, testing::ElementsAre(
+                                 "RUN/metrics.jsonl: loss: expected a number up to 1e+15; it is not shown"));
+  EXPECT_TRUE(files.metrics[0]["loss"].is_null());
 }
 
 }  // namespace

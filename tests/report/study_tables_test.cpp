@@ -83,7 +83,7 @@ TEST(StudyTables, AWholeStudyFillsEveryTable) {
                                         "ablation-objective", "ablation-budget", "target-realization",
                                         "accuracy-by-concentration", "support-sweep", "pair-sweep",
                                         "probe-arms", "probe-ladder", "strata-mismatch", "strata-entropy",
-                                        "strata-concentration", "route-records", "training-dynamics",
+                                        "strata-concentration", "route-cases", "training-dynamics",
                                         "stability", "cost", "route-construction", "correctness-transitions",
                                         "error-distribution", "error-transitions", "response-lengths"));
 }
@@ -115,8 +115,8 @@ TEST(StudyTables, ContrastsAreSecondLessFirstWithThePapersBeside) {
   ASSERT_GT(expected.low, 0);
   EXPECT_EQ(cell("paired-contrasts", "full_rkl", "difference [95 %]"), points(expected));
   EXPECT_EQ(cell("paired-contrasts", "full_rkl", "paper's effect"), "shown");
-  EXPECT_EQ(cell("paired-contrasts", "full_rkl", "paper, JustRL-DeepSeek"), "+1.13 [+0.46, +1.80]");
-  EXPECT_EQ(cell("paired-contrasts", "full_rkl", "paper, mean of its four pairs"), "+1.24 [+0.90, +1.58]");
+  EXPECT_EQ(cell("paired-contrasts", "full_rkl", "paper 2 [95 %]"), "+1.13 [+0.46, +1.80]");
+  EXPECT_EQ(cell("paired-contrasts", "full_rkl", "paper's mean of four [95 %]"), "+1.24 [+0.90, +1.58]");
   EXPECT_EQ(cell("paired-contrasts", "union_fkl", "paper's effect"), "–");
   EXPECT_THAT(study_verdict(study_files()),
               HasSubstr(fmt::format("over full_rkl {} points (the paper +1.13): shown", points(expected))));
@@ -142,10 +142,16 @@ TEST(StudyTables, ConcentrationBinsHoldTheirProblems) {
   EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "states"), std::to_string(21 + 25 + 29));
   const double budget = (21 * 0.21 + 25 * 0.25 + 29 * 0.29) / (21 + 25 + 29);
   EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "budget"), fmt::format("{:.3f}", budget));
-  EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "routeopd Avg@4 %"),
+  EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "Avg@4 %"),
             fmt::format("{:.2f}", 100 * grade::average(grades("routeopd", second_bin))));
+  EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "arm", 1), "exact");
+  EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "Avg@4 %", 1),
+            fmt::format("{:.2f}", 100 * grade::average(grades("exact", second_bin))));
+  // Three problems have no interval to speak of.
   EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "over fixed_mid [95 %]"),
-            points(contrast("fixed_mid", "routeopd", second_bin)));
+            points(contrast("fixed_mid", "routeopd", second_bin).mean));
+  EXPECT_THAT(block("accuracy-by-concentration").words,
+              HasSubstr("In [.25, .5): 3 problems are too few to tell."));
   EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "paper over fixed_mid"), "+0.40");
 }
 
@@ -155,10 +161,15 @@ TEST(StudyTables, SweepsAreInOrderAndHaveTheirDiagnostics) {
   for (const auto& row : block("pair-sweep").table->rows()) ms.push_back(row[0]);
   EXPECT_THAT(ks, testing::ElementsAre("8", "16", "64", "full"));
   EXPECT_THAT(ms, testing::ElementsAre("1", "2", "4", "8", "all (exact)"));
-  EXPECT_EQ(cell("support-sweep", "64", "fidelity %"),
-            fmt::format("{:.1f}", 100 * Study::fidelity("routeopd-k64", "fresh_adamw")));
-  EXPECT_EQ(cell("support-sweep", "64", "leakage %"),
-            fmt::format("{:.1f}", 100 * Study::leakage("routeopd-k64", "fresh_adamw")));
+  const double f = 100 * Study::fidelity("routeopd-k64", "fresh_adamw"),
+               l = 100 * Study::leakage("routeopd-k64", "fresh_adamw");
+  EXPECT_EQ(cell("support-sweep", "64", "fidelity % [95 %]"),
+            fmt::format("{:.1f} [{:.1f}, {:.1f}]", f, f - 1, f + 1));
+  EXPECT_EQ(cell("support-sweep", "64", "leakage % [95 %]"),
+            fmt::format("{:.1f} [{:.1f}, {:.1f}]", l, l - 1, l + 1));
+  EXPECT_EQ(cell("support-sweep", "64", "seeds"), "2");
+  EXPECT_EQ(cell("support-sweep", "64", "relative variance"), "0.2");
+  EXPECT_THAT(block("support-sweep").words, HasSubstr("on the 16 states that have both"));
   EXPECT_EQ(cell("support-sweep", "64", "over the default [95 %]"),
             points(contrast("routeopd", "routeopd-k64")));
   EXPECT_EQ(cell("support-sweep", "64", "student's mass in it %"), "97.0");
@@ -199,10 +210,14 @@ TEST(StudyTables, ProbesAreInPercentBesideThePapers) {
   EXPECT_EQ(cell("strata-concentration", "[.75, 1]", "paper budget"), "0.326");
   EXPECT_EQ(cell("strata-concentration", "[.75, 1]", "paper budget", 1), "–");
   // State n achieves n / 15 of its target.
-  EXPECT_EQ(cell("route-records", "nearest to its target", "state"), "15");
-  EXPECT_EQ(cell("route-records", "median", "state"), "7");
-  EXPECT_EQ(cell("route-records", "farthest", "target / achieved"), "0.250 / 0.000");
-  EXPECT_EQ(cell("route-records", "farthest", "route"), "\" a\" → \" b\"");
+  EXPECT_EQ(cell("route-cases", "nearest to its target", "state"), "15");
+  EXPECT_EQ(cell("route-cases", "median", "state"), "7");
+  EXPECT_EQ(cell("route-cases", "farthest", "target / achieved"), "0.250 / 0.000");
+  EXPECT_EQ(cell("route-cases", "farthest", "route"), "\" a\" → \" b\"");
+  EXPECT_EQ(cell("strata-mismatch", "Q3", "arm", 1), "exact");
+  EXPECT_EQ(cell("strata-mismatch", "Q3", "completion %, paper", 1), "–");
+  EXPECT_THAT(block("probe-ladder").words,
+              HasSubstr("lower completion for fresh_adamw than for potential_matched (88.1 against 92.6)"));
 }
 
 TEST(StudyTables, ProbedStepsArePairedByStateAndDrawnBySequence) {
@@ -213,26 +228,53 @@ TEST(StudyTables, ProbedStepsArePairedByStateAndDrawnBySequence) {
       sum += Study::state_value(Study::leakage("routeopd", "fresh_adamw"), "routeopd", n) -
              Study::state_value(Study::leakage("sampled_rkl", "fresh_adamw"), "sampled_rkl", n);
   const ProbedStep mine{"routeopd", "fresh_adamw"}, other{"sampled_rkl", "fresh_adamw"};
-  const std::optional<grade::Interval> found = probe_contrast(probe, mine, other, "leakage");
-  ASSERT_TRUE(found);
-  EXPECT_NEAR(found->mean, sum / (Study::kStates - 1), 1e-12);
-  EXPECT_LT(found->low, found->mean);
-  EXPECT_GT(found->high, found->mean);
+  const std::optional<ProbeContrast> paired = probe_contrast(probe, mine, other, "leakage");
+  ASSERT_TRUE(paired);
+  EXPECT_EQ(paired->states, static_cast<std::size_t>(Study::kStates - 1));
+  const grade::Interval& found = paired->difference;
+  EXPECT_NEAR(found.mean, sum / (Study::kStates - 1), 1e-12);
+  EXPECT_LT(found.low, found.mean);
+  EXPECT_GT(found.high, found.mean);
   EXPECT_THAT(block("probe-arms").words,
-              HasSubstr(fmt::format("a difference of {:+.1f} [{:+.1f}, {:+.1f}]: the opposite",
-                                    100 * found->mean, 100 * found->low, 100 * found->high)));
-  // One sequence is one observation: every draw is the same.
-  for (Json& state : probe.states) state["sequence"] = 0;
-  const std::optional<grade::Interval> one = probe_contrast(probe, mine, other, "leakage");
-  EXPECT_NEAR(one->low, one->mean, 1e-12);
-  EXPECT_NEAR(one->high, one->mean, 1e-12);
+              HasSubstr(fmt::format(
+                  "a difference of {:+.1f} [{:+.1f}, {:+.1f}] on the 15 states that have both: the opposite",
+                  100 * found.mean, 100 * found.low, 100 * found.high)));
+  // The draws are of sequences: where two become one, the interval is another.
+  for (Json& state : probe.states)
+    if (state["sequence"] == 1) state["sequence"] = 10;
+  EXPECT_TRUE(probe_contrast(probe, mine, other, "leakage"));
+  for (Json& state : probe.states)
+    if (state["sequence"] == 10) state["sequence"] = 0;
+  EXPECT_FALSE(probe_contrast(probe, mine, other, "leakage")) << "nine sequences are too few";
   EXPECT_FALSE(probe_contrast(probe, mine, {"nobody", "fresh_adamw"}, "leakage"));
   EXPECT_FALSE(probe_contrast(ProbeFiles{}, mine, other, "leakage"));
+}
+
+// A study's own plan: the first seed is looked at on the way, the others at their end. Unfinished runs are left out.
+TEST(StudyTables, TrainingFollowsWhatWasLookedAtOnTheWay) {
+  StudyFiles study = study_files();
+  for (StudyRun& run : study.runs) {
+    if (run.seed != 43) continue;
+    run.files.probe.clear();
+    run.files.evals.erase(run.files.evals.begin(), run.files.evals.end() - 1);
+  }
+  std::vector<Section> all = study_tables(study);
+  EXPECT_EQ(cell(block_in(all, "training-dynamics"), "fixed_mid", "seeds", 2), "1");
+  EXPECT_EQ(cell(block_in(all, "training-dynamics"), "fixed_mid", "Avg@4 %", 2),
+            fmt::format("{:.2f}", 100 * share("fixed_mid", 42, 20)));
+  const auto clip = [](double own) { return fmt::format("{:.2f}", 100 * (0.02 + 0.001 * own)); };
+  EXPECT_EQ(cell(block_in(all, "stability"), "fixed_mid", "clip ratio %"),
+            clip(Study::place("fixed_mid") + 0.5));
+  for (StudyRun& run : study.runs)
+    if (run.seed == 43) run.complete = false;
+  all = study_tables(study);
+  EXPECT_EQ(cell(block_in(all, "stability"), "fixed_mid", "clip ratio %"), clip(Study::place("fixed_mid")));
 }
 
 TEST(StudyTables, TrainingIsTheMeanOverSeeds) {
   // Rows of an arm are steps 0, 10 and 20.
   EXPECT_EQ(cell("training-dynamics", "fixed_mid", "step", 1), "10");
+  EXPECT_EQ(cell("training-dynamics", "fixed_mid", "seeds", 1), "2");
   EXPECT_EQ(cell("training-dynamics", "fixed_mid", "Avg@4 %", 1),
             fmt::format("{:.2f}", 50 * (share("fixed_mid", 42, 10) + share("fixed_mid", 43, 10))));
   EXPECT_EQ(cell("training-dynamics", "fixed_mid", "Avg@4 %", 0),
@@ -262,6 +304,8 @@ TEST(StudyTables, CostHasRatiosAndThePapersRowOfTheSameSetting) {
   EXPECT_EQ(cell("cost", "routeopd", "ms a step"), "550.0");
   EXPECT_EQ(cell("cost", "routeopd", "peak MB"), "504");
   EXPECT_EQ(cell("cost", "routeopd", "relative teacher calls"), "1.00");
+  EXPECT_EQ(cell("cost", "routeopd", "paper peak GB"), "65.0");
+  EXPECT_EQ(cell("cost", "routeopd", "paper tokens/s"), "22510");
   EXPECT_EQ(cell("cost", "routeopd", "paper relative time"), "1.015");     // k = 16, m = 2
   EXPECT_EQ(cell("cost", "routeopd-m8", "paper relative time"), "1.055");  // its own default k, m = 8
   EXPECT_EQ(cell("cost", "routeopd-kfull", "paper relative time"), "1.125");
@@ -272,6 +316,10 @@ TEST(StudyTables, CostHasRatiosAndThePapersRowOfTheSameSetting) {
       HasSubstr("full_rkl taking 1.090 times one of sampled_rkl; here 1.010 [1.000, 1.020]: not shown."));
   EXPECT_EQ(cell("route-construction", "64", "routing"), "12.80");
   EXPECT_EQ(cell("route-construction", "64", "paper routing"), "6.9");
+  EXPECT_THAT(
+      block("route-construction").words,
+      HasSubstr(
+          "From k = 16, m = 2 to k = 64, m = 2 top k takes 2.9 times as long in the paper, here 4.0 times."));
 }
 
 TEST(StudyTables, TransitionsAndLabelsAreCountedOverSeeds) {
@@ -340,6 +388,18 @@ TEST(StudyTables, LengthsAreThoseOfTheSummaries) {
   EXPECT_EQ(cell("response-lengths", "routeopd", "paper clipped %"), "2.34");
 }
 
+// Of two studies on one page, both keep their tables.
+TEST(StudyTables, TablesOfOneNameBothStay) {
+  const TemporaryDirectory home;
+  std::vector<Section> twice = sections();
+  twice.insert(twice.end(), sections().begin(), sections().end());
+  write_tables(twice, home.path());
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(home.path()))
+    files += entry.path().extension() == ".csv" ? 1 : 0;
+  EXPECT_EQ(files, 2 * 23U);
+}
+
 TEST(StudyTables, TablesAreWrittenInThreeFormats) {
   const TemporaryDirectory home;
   write_tables(sections(), home.path() / "tables");
@@ -353,7 +413,7 @@ TEST(StudyTables, TablesAreWrittenInThreeFormats) {
                     latex = bytes_in(home.path() / "tables/main-table.tex");
   EXPECT_TRUE(markdown.starts_with("### Accuracy, Avg@4 in percent\n\nThe untrained student has "));
   EXPECT_TRUE(markdown.ends_with(main.table->rendered(TableFormat::kMarkdown)));
-  EXPECT_TRUE(csv.starts_with("# Accuracy, Avg@4 in percent\r\n# The untrained student has "));
+  EXPECT_TRUE(csv.starts_with("# Accuracy; Avg@4 in percent\r\n# The untrained student has "));
   EXPECT_TRUE(csv.ends_with(main.table->rendered(TableFormat::kCsv)));
   EXPECT_TRUE(latex.starts_with("% Accuracy, Avg@4 in percent\n% The untrained student has "));
   EXPECT_TRUE(latex.ends_with(main.table->rendered(TableFormat::kLatex)));

@@ -61,6 +61,12 @@ TEST(PageSvg, RefusesWhatActsOrFetches) {
                            "<use href=\"#a\"/>",
                            "<path fill=\"url(https://example.org/a)\"/>",
                            "<path fill=\"url(#a) url(b)\"/>",
+                           "<path fill=\"URL(https://example.org/a#b)\"/>",
+                           "<path fill=\"Url(#a)\"/>",
+                           "<path fill=\"url(#a) uRL(b)\"/>",
+                           "<path fill=\"&#117;rl(https://example.org/a#b)\"/>",
+                           "<path stroke=\"\\75 rl(https://example.org/a#b)\"/>",
+                           "<g clip-path=\"&#x75;rl(https://example.org/a#b)\"/>",
                            "<svg></svg>",
                            "<!-- c --><g/>",
                            "<![CDATA[x]]>",
@@ -82,6 +88,8 @@ TEST(PageSvg, RefusesWhatActsOrFetches) {
   for (int i = 0; i < 300; ++i) deep += "<g>";
   EXPECT_THAT(refusal(around(deep)), HasSubstr("too many levels"));
   EXPECT_EQ(refusal(around("<g/>")), "taken");
+  // Words may have entities, and what is left out of the drawing anything.
+  EXPECT_EQ(refusal(around("<text aria-label=\"a &amp; \\b\">a &amp; \\b</text>")), "taken");
 }
 
 }  // namespace

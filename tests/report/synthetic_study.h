@@ -231,22 +231,21 @@ class SyntheticStudy {
  public:
   static Json metrics_line(const std::string& name, int seed, int step) {
     const double own = place(name) + seed - 42;
-    return {
-        {"step", step},
-        {"tokens", 1000},
-        {"loss", 0.1},
-        {"lr", 5e-5},
-        {"grad_norm", 0.3 + 0.01 * own},
-        {"mass", 0.1},
-        {"routed_share", name.ends_with("rkl") || name.ends_with("fkl") ? Json() : Json(0.8 + 0.0012 * own)},
-        {"student_mass", 0.97},
-        {"teacher_mass", 0.96},
-        {"entropy", 1.5 - 0.01 * own - 0.001 * step},
-        {"teacher_entropy", 1.25},
-        {"response_tokens", 30 + own},
-        {"clip_ratio", 0.02 + 0.001 * own},
-        {"validity", {{"valid", 1000}}},
-        {"time", {{"total", 0.5}}}};
+    return {{"step", step},
+            {"tokens", 1000},
+            {"loss", 0.1},
+            {"lr", 5e-5},
+            {"grad_norm", 0.3 + 0.01 * own},
+            {"mass", 0.1},
+            {"routed_share", 0.8 + 0.0012 * own},
+            {"student_mass", 0.97},
+            {"teacher_mass", 0.96},
+            {"entropy", 1.5 - 0.01 * own - 0.001 * step},
+            {"teacher_entropy", 1.25},
+            {"response_tokens", 30 + own},
+            {"clip_ratio", 0.02 + 0.001 * own},
+            {"validity", {{"valid", 1000}}},
+            {"time", {{"total", 0.5}}}};
   }
 
   static Json probe_line(const std::string& name, int seed, int step) {
@@ -368,10 +367,13 @@ class SyntheticStudy {
              {"fidelity", state_value(fidelity(variant, intervention), variant, n)},
              {"leakage", n == 3 ? Json() : Json(state_value(leakage(variant, intervention), variant, n))},
              {"deficit_reduction", 0.01}});
-      states +=
-          Json{{"state", n}, {"sequence", n / 3}, {"mass", 0.1}, {"teacher_entropy", 1.0}, {"values", values}}
-              .dump() +
-          "\n";
+      states += Json{{"state", n},
+                     {"sequence", n * 10 / kStates},
+                     {"mass", 0.1},
+                     {"teacher_entropy", 1.0},
+                     {"values", values}}
+                    .dump() +
+                "\n";
       routes += Json{{"state", n},
                      {"prompt", n / 4},
                      {"position", 5 + n},

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "routeopd/base/fields.h"
@@ -21,6 +22,13 @@ struct Block {
   Json chart;                        // Vega-Lite specification with its data in it; null: none
   std::vector<std::string> missing;  // what could not be shown and why, a sentence each
 };
+
+inline Block titled(std::string id, std::string title) {
+  Block block;
+  block.id = std::move(id);
+  block.title = std::move(title);
+  return block;
+}
 
 struct Section {
   std::string title;

@@ -195,8 +195,7 @@ void add_facts(const JudgeFiles& judge, const std::string& directory, Facts& fac
 }
 
 Block runs_table(const std::vector<RunFiles>& runs) {
-  Block block{
-      .id = "runs", .title = "Runs at their last step", .words = {}, .table = {}, .chart = {}, .missing = {}};
+  Block block = titled("runs", "Runs at their last step");
   TextTable table({{"run", Align::kLeft},
                    {"arm", Align::kLeft},
                    {"seed"},
@@ -231,8 +230,7 @@ Block runs_table(const std::vector<RunFiles>& runs) {
 
 // Every evaluation against the first; those of another protocol are sentences.
 Block contrasts_table(const std::vector<const EvalFiles*>& evals) {
-  Block block{
-      .id = "contrasts", .title = "Paired differences", .words = {}, .table = {}, .chart = {}, .missing = {}};
+  Block block = titled("contrasts", "Paired differences");
   TextTable table({{"evaluation", Align::kLeft},
                    {"against", Align::kLeft},
                    {"Avg@n %"},
@@ -333,9 +331,14 @@ Inputs read_all(const std::vector<std::string>& directories, Facts& facts) {
   return all;
 }
 
-void add_study(const StudyFiles& study, Report& report) {
-  report.sections.push_back(study_figures(study));
-  for (Section& section : study_tables(study)) report.sections.push_back(std::move(section));
+// `named`: one of several, whose sections say whose they are.
+void add_study(const StudyFiles& study, bool named, Report& report) {
+  std::vector<Section> sections = study_tables(study);
+  sections.insert(sections.begin(), study_figures(study));
+  for (Section& section : sections) {
+    if (named) section.title += fmt::format(", {}", study.directory.string());
+    report.sections.push_back(std::move(section));
+  }
   append(report.missing, study.all_missing());
 }
 
@@ -412,6 +415,14 @@ void add_judges(const std::vector<JudgeFiles>& judges, Report& report) {
   Block block = composition_figure(shares);
   block.id = "judged-composition";
   block.title = "What responses are, as judged";
+  for (const JudgeFiles& judge : judges) {
+    const auto share = number_at(judge.summary, {"agreement", "all", "agreement"}),
+               kappa = number_at(judge.summary, {"agreement", "all", "kappa"});
+    if (share)
+      add_sentence(fmt::format("{}: its two passes agree on {:.1f} % of all responses{}.", judge.shown,
+                               100 * *share, kappa ? fmt::format(", Cohen's kappa {:.3f}", *kappa) : ""),
+                   block.words);
+  }
   report.sections.push_back({.title = "Judgements", .blocks = {std::move(block)}});
 }
 
@@ -445,7 +456,7 @@ Report study_report(const StudyFiles& study, std::string title) {
   Facts facts;
   add_facts(study, study.directory.string(), facts);
   report.sections.push_back(facts.section());
-  add_study(study, report);
+  add_study(study, /*named=*/false, report);
   return report;
 }
 
@@ -458,8 +469,11 @@ Report report_of(const std::vector<std::string>& directories, std::string title)
                                            : fmt::format("Report of {} directories", directories.size());
   report.sections.push_back(facts.section());
   for (const StudyFiles& study : all.studies) {
-    add_sentence(study_verdict(study), report.verdict);
-    add_study(study, report);
+    const bool named = all.studies.size() > 1;
+    add_sentence(
+        named ? fmt::format("{}: {}", study.directory.string(), study_verdict(study)) : study_verdict(study),
+        report.verdict);
+    add_study(study, named, report);
   }
   add_runs(all.runs, report);
   add_evals(all.evals, report);

@@ -24,7 +24,8 @@ std::string level_text(const Level& level, int digits) {
 }
 
 // What the order of two levels is worth without a paired difference. `sign` is 1 where the paper has the first one higher.
-std::string order_text(const Level& first, const Level& second, double sign, const Evidence& evidence) {
+std::string order_text(const Level& first, const Level& second, double sign, int digits,
+                       const Evidence& evidence) {
   const double difference = (first.here - second.here) * sign;
   if (first.interval && second.interval) {
     const bool apart =
@@ -40,7 +41,8 @@ std::string order_text(const Level& first, const Level& second, double sign, con
   const std::string basis =
       seeds == 0 ? "no interval"
                  : fmt::format("in {} of {} seed{} as in the paper", same, seeds, seeds == 1 ? "" : "s");
-  if (difference == 0) return fmt::format("no difference ({})", basis);
+  if (value_text(first.here, digits) == value_text(second.here, digits))
+    return fmt::format("no difference at this precision ({})", basis);
   return fmt::format("{} order ({})", difference > 0 ? "the same" : "the opposite", basis);
 }
 
@@ -62,17 +64,28 @@ std::string effect_sentence(const std::string& subject, const std::string& refer
                      name_of(outcome_of(paper, here)));
 }
 
+std::string order_words(const std::string& reference, const std::vector<Difference>& differences) {
+  std::vector<std::string> above, below, open, parts;
+  for (const Difference& each : differences)
+    (each.here.low > 0 ? above : each.here.high < 0 ? below : open).push_back(each.name);
+  if (!above.empty()) parts.push_back(listed(above) + (above.size() == 1 ? " lies" : " lie") + " above it");
+  if (!below.empty()) parts.push_back(listed(below) + (below.size() == 1 ? " lies" : " lie") + " below it");
+  if (!open.empty()) parts.push_back("for " + listed(open) + " the interval holds 0");
+  return parts.empty() ? "" : fmt::format("Against {}: {}", reference, listed(parts));
+}
+
 std::string level_sentence(const std::string& what, const Level& first, const Level& second, int digits,
                            const Evidence& evidence) {
   const bool higher = first.paper > second.paper;
   std::string difference, found;
   if (evidence.difference) {
     const grade::Interval& here = *evidence.difference;
-    difference = fmt::format(", a difference of {} [{}, {}]", signed_number(here.mean, digits),
-                             signed_number(here.low, digits), signed_number(here.high, digits));
+    difference =
+        fmt::format(", a difference of {} [{}, {}]{}", signed_number(here.mean, digits),
+                    signed_number(here.low, digits), signed_number(here.high, digits), evidence.basis);
     found = name_of(outcome_of(first.paper - second.paper, here));
   } else {
-    found = order_text(first, second, higher ? 1 : -1, evidence);
+    found = order_text(first, second, higher ? 1 : -1, digits, evidence);
   }
   return fmt::format("The paper has {} {} for {} than for {} ({} against {}); here {} against {}{}: {}.",
                      higher ? "higher" : "lower", what, first.name, second.name,

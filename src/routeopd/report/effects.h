@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,10 @@
 #include "routeopd/grade/statistics.h"
 
 namespace routeopd::report {
+
+// Problems or sequences under which the percentile bootstrap's interval is too narrow to be believed: of one there is no
+// width at all, of three it ends at the extremes.
+inline constexpr std::size_t kFewestObservations = 10;
 
 enum class Outcome { kShown, kNotShown, kOpposite };
 
@@ -24,6 +29,16 @@ std::string name_of(Outcome outcome);
 std::string effect_sentence(const std::string& subject, const std::string& reference, double paper,
                             const grade::Interval& here);
 
+// A variant's difference from a reference.
+struct Difference {
+  std::string name;
+  grade::Interval here;
+};
+
+// "Against sampled_rkl: full_rkl and union_rkl lie above it, routeopd lies below it and for exact the interval holds 0", as
+// far as intervals tell; empty where there is nothing to compare.
+std::string order_words(const std::string& reference, const std::vector<Difference>& differences);
+
 // A level, with an interval where one was measured.
 struct Level {
   std::string name;
@@ -34,8 +49,10 @@ struct Level {
 
 // Of two levels, how sure their order is.
 struct Evidence {
-  std::optional<grade::Interval> difference;    // first - second, paired, in the paper's unit
-  std::vector<std::optional<double>> per_seed;  // the same for each training seed, where that is all there is
+  std::optional<grade::Interval> difference{};  // first - second, paired, in the paper's unit
+  std::vector<std::optional<double>>
+      per_seed{};       // the same for each training seed, where that is all there is
+  std::string basis{};  // behind the difference: " on the 112 states that have both"
 };
 
 // "The paper has higher fidelity for routeopd than for sampled_rkl (90.4 against 35.4); here 71.2 [70.0, 72.4] against 65.0

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "routeopd/base/philox.h"
+#include "routeopd/report/effects.h"
 #include "routeopd/report/tolerant_files.h"
 
 namespace routeopd::report {
@@ -28,8 +29,8 @@ struct Sum {
 
 }  // namespace
 
-std::optional<grade::Interval> probe_contrast(const ProbeFiles& probe, const ProbedStep& first,
-                                              const ProbedStep& second, const char* key) {
+std::optional<ProbeContrast> probe_contrast(const ProbeFiles& probe, const ProbedStep& first,
+                                            const ProbedStep& second, const char* key) {
   std::map<std::int64_t, Sum> by_sequence;
   for (const Json& state : probe.states) {
     const std::optional<std::int64_t> sequence = whole_at(state, "sequence");
@@ -39,7 +40,7 @@ std::optional<grade::Interval> probe_contrast(const ProbeFiles& probe, const Pro
     sum.difference += *a - *b;
     ++sum.states;
   }
-  if (by_sequence.empty()) return std::nullopt;
+  if (by_sequence.size() < kFewestObservations) return std::nullopt;
   std::vector<Sum> sums;
   Sum all;
   for (const auto& [sequence, sum] : by_sequence) {
@@ -65,8 +66,10 @@ std::optional<grade::Interval> probe_contrast(const ProbeFiles& probe, const Pro
     draws.push_back(drawn.difference / drawn.states);
   }
   std::sort(draws.begin(), draws.end());
-  return grade::Interval{all.difference / all.states, grade::quantile(draws, (1 - bootstrap.level) / 2),
-                         grade::quantile(draws, (1 + bootstrap.level) / 2)};
+  return ProbeContrast{
+      .difference = {all.difference / all.states, grade::quantile(draws, (1 - bootstrap.level) / 2),
+                     grade::quantile(draws, (1 + bootstrap.level) / 2)},
+      .states = static_cast<std::size_t>(all.states)};
 }
 
 }  // namespace routeopd::report

@@ -6,6 +6,7 @@
 
 #include <iterator>
 #include <set>
+#include <system_error>
 
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/report/charts/palette.h"
@@ -45,7 +46,9 @@ th,td{padding:.15rem .75rem .15rem 0}
 .missing{margin:.5rem 0;padding:.5rem .75rem;border-left:3px solid var(--mark);list-style:none}
 .missing li{margin:.15rem 0}
 footer{margin-top:3rem;border-top:1px solid var(--line);padding-top:.5rem}
-@media print{nav,.skip{display:none}.scroll{overflow:visible}figure,table{break-inside:avoid}h2,h3{break-after:avoid}body{max-width:none}}
+@media print{nav,.skip{display:none}.scroll{overflow:visible}figure,table{break-inside:avoid}h2,h3{break-after:avoid}body{max-width:none}
+table{font-size:7pt}th,td{white-space:normal}.r{overflow-wrap:break-word}}
+@page{size:landscape}
 )css";
 
 std::string shown_html(std::string_view words) {
@@ -64,16 +67,6 @@ std::string table_html(const TextTable& table, const std::string& title) {
   return fmt::format(
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table: {}\">{}</div>\n",
       shown_html(title), table.rendered(TableFormat::kHtml));
-}
-
-// An id that no other element of the page has.
-std::string unique_id(std::string id, std::set<std::string>& taken) {
-  for (char& c : id) {
-    if ((c < 'a' || c > 'z') && (c < '0' || c > '9')) c = '-';
-  }
-  std::string unique = id.empty() ? "block" : id;
-  for (int i = 2; !taken.insert(unique).second; ++i) unique = fmt::format("{}-{}", id, i);
-  return unique;
 }
 
 class Page {
@@ -191,18 +184,35 @@ class Page {
   std::string out_;
 };
 
-void write_figures(const std::vector<const Block*>& blocks, const std::filesystem::path& directory) {
+// Without bytes the file goes that an earlier report left there: a picture of other numbers is worse than none.
+void write_or_remove(const std::filesystem::path& path, const std::string& bytes) {
+  if (!bytes.empty()) {
+    write_file(path, bytes);
+    return;
+  }
+  std::error_code error;
+  std::filesystem::remove(path, error);
+  if (error) throw UserError("{}: cannot be removed ({})", path.string(), error.message());
+}
+
+// The first reason why a figure is not there as SVG and PNG; empty: all are.
+std::string write_figures(const std::vector<const Block*>& blocks, const std::filesystem::path& directory) {
   std::vector<Json> charts;
   for (const Block* block : blocks) charts.push_back(block->chart);
   const std::vector<Drawing> drawings = render_charts(charts, true);
   std::set<std::string> taken;
+  std::string trouble;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const std::string id = unique_id(blocks[i]->id, taken);
     write_file(directory / (id + ".vl.json"),
                charts[i].dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
-    if (!drawings[i].svg.empty()) write_file(directory / (id + ".svg"), drawings[i].svg);
-    if (!drawings[i].png.empty()) write_file(directory / (id + ".png"), drawings[i].png);
+    write_or_remove(directory / (id + ".svg"), drawings[i].svg);
+    write_or_remove(directory / (id + ".png"), drawings[i].png);
+    std::string why = drawings[i].trouble;
+    if (why.empty() && drawings[i].png.empty()) why = "The renderer gave no PNG.";
+    if (trouble.empty() && !why.empty()) trouble = fmt::format("Figure {} is not written whole: {}", id, why);
   }
+  return trouble;
 }
 
 void make_directory(const std::filesystem::path& directory) {
@@ -214,6 +224,16 @@ void make_directory(const std::filesystem::path& directory) {
 }
 
 }  // namespace
+
+std::string unique_id(const std::string& id, std::set<std::string>& used) {
+  std::string base = id.empty() ? "block" : id;
+  for (char& c : base) {
+    if ((c < 'a' || c > 'z') && (c < '0' || c > '9')) c = '-';
+  }
+  std::string unique = base;
+  for (int i = 2; !used.insert(unique).second; ++i) unique = fmt::format("{}-{}", base, i);
+  return unique;
+}
 
 std::vector<const Block*> charted(const Report& report) {
   std::vector<const Block*> blocks;
@@ -248,7 +268,8 @@ WrittenReport write_report(const Report& report, const ReportFiles& files) {
   written.bytes = page.size();
   if (!files.figures.empty()) {
     make_directory(files.figures);
-    write_figures(blocks, files.figures);
+    const std::string trouble = write_figures(blocks, files.figures);
+    if (written.trouble.empty()) written.trouble = trouble;
   }
   if (!files.tables.empty()) {
     make_directory(files.tables);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,10 @@
 #include "routeopd/report/chart_renderer.h"
 
 namespace routeopd::report {
+
+// The id in small letters, digits and hyphens, with a number behind it where it is among those used; it is one of them then.
+// For ids of a page and names of files.
+std::string unique_id(const std::string& id, std::set<std::string>& used);
 
 // Every block of the report that has a chart, in order.
 std::vector<const Block*> charted(const Report& report);
@@ -29,10 +34,11 @@ struct ReportFiles {
 struct WrittenReport {
   std::size_t bytes = 0;  // of the page
   int charts = 0, drawn = 0;
-  std::string trouble;  // why charts were not drawn; empty: all were
+  std::string trouble;  // the first reason why a chart was not drawn or a figure not written; empty: all were
 };
 
-// Draws and writes all of it. Throws UserError when a file cannot be written.
+// Draws and writes all of it. A figure that could not be drawn leaves no ID.svg and ID.png, also no older ones. Throws
+// UserError when a file cannot be written.
 WrittenReport write_report(const Report& report, const ReportFiles& files);
 
 }  // namespace routeopd::report

@@ -123,8 +123,8 @@ constexpr std::array<Bin, 4> kBins = {
     {{"[0, .25)", 0, 0.25}, {"[.25, .5)", 0.25, 0.5}, {"[.5, .75)", 0.5, 0.75}, {"[.75, 1]", 0.75, 1}}};
 
 Block concentration_block(const StudyView& view) {
-  Block block = titled("accuracy-by-concentration",
-                       "routeopd by the concentration of the teacher's demand on a problem");
+  Block block =
+      titled("accuracy-by-concentration", "By the concentration of the teacher's demand on a problem");
   if (view.files.concentration.empty()) {
     block.missing.emplace_back("The study has no readable concentration of its problems.");
     return block;
@@ -132,38 +132,53 @@ Block concentration_block(const StudyView& view) {
   std::map<std::pair<std::string, std::string>, double> concentration;
   for (const ProblemConcentration& problem : view.files.concentration)
     concentration[{problem.suite, problem.problem}] = problem.concentration;
-  TextTable table = number_table({"concentration", "problems", "states", "budget",
-                                  fmt::format("routeopd {} %", average_name(view)),
-                                  fmt::format("over {} [95 %]", kReference), "paper states", "paper budget",
-                                  "paper Avg@16 %", fmt::format("paper over {}", kReference)});
+  TextTable table =
+      number_table({"concentration", "arm", "problems", "states", "budget", average_name(view) + " %",
+                    fmt::format("over {} [95 %]", kReference), "paper states", "paper budget",
+                    "paper Avg@16 %", fmt::format("paper over {}", kReference)});
   std::vector<std::string> trend, empty;
-  for (const Bin& bin : kBins) {
-    std::int64_t problems = 0, states = 0;
-    double budget = 0;  // mean over states
-    for (const ProblemConcentration& problem : view.files.concentration) {
-      if (!bin.holds(problem.concentration)) continue;
-      ++problems;
-      states += problem.states;
-      budget += problem.budget * static_cast<double>(problem.states);
+  for (const char* arm : {"routeopd", "exact"}) {
+    const bool in_paper = std::string_view(arm) == "routeopd";
+    for (const Bin& bin : kBins) {
+      std::size_t problems = 0;
+      std::int64_t states = 0;
+      double budget = 0;  // mean over states
+      for (const ProblemConcentration& problem : view.files.concentration) {
+        if (!bin.holds(problem.concentration)) continue;
+        ++problems;
+        states += problem.states;
+        budget += problem.budget * static_cast<double>(problem.states);
+      }
+      const auto inside = [&](std::size_t suite, const std::string& problem) {
+        const auto found = concentration.find({view.grades.suites()[suite], problem});
+        return found != concentration.end() && bin.holds(found->second);
+      };
+      const std::optional<grade::Interval> average = view.grades.average(arm, inside);
+      if (!average && !in_paper) continue;
+      const std::optional<Contrast> contrast = view.grades.contrast(kReference, arm, inside);
+      const bool few = problems < kFewestObservations;
+      const double paper = *paper_number("concentration", bin.name, "contrast");
+      const auto beside = [&](const char* column, int digits) {
+        return in_paper ? paper_cell("concentration", bin.name, column, digits) : kDash;
+      };
+      table.add({bin.name, arm, std::to_string(problems), std::to_string(states),
+                 states > 0 ? number(budget / static_cast<double>(states), 3) : kDash,
+                 average ? percent(average->mean) : kDash,
+                 !contrast ? kDash
+                 : few     ? points(contrast->difference.mean)
+                           : points(contrast->difference),
+                 beside("states", 0), beside("budget", 3), beside("routeopd", 2),
+                 in_paper ? signed_number(paper, 2) : kDash});
+      if (!in_paper) continue;
+      if (problems == 0) empty.emplace_back(bin.name);
+      if (!contrast) continue;
+      trend.push_back(fmt::format("{} {}", bin.name, points(contrast->difference.mean)));
+      say(block.words,
+          fmt::format(
+              "In {}: {}", bin.name,
+              few ? fmt::format("{} problem{} too few to tell.", problems, problems == 1 ? " is" : "s are")
+                  : effect_sentence("routeopd", kReference, paper, contrast->difference)));
     }
-    const auto inside = [&](std::size_t suite, const std::string& problem) {
-      const auto found = concentration.find({view.grades.suites()[suite], problem});
-      return found != concentration.end() && bin.holds(found->second);
-    };
-    const std::optional<grade::Interval> average = view.grades.average("routeopd", inside);
-    const std::optional<Contrast> contrast = view.grades.contrast(kReference, "routeopd", inside);
-    const double paper = *paper_number("concentration", bin.name, "contrast");
-    table.add({bin.name, std::to_string(problems), std::to_string(states),
-               states > 0 ? number(budget / static_cast<double>(states), 3) : kDash,
-               average ? percent(average->mean) : kDash, contrast ? points(contrast->difference) : kDash,
-               paper_cell("concentration", bin.name, "states", 0),
-               paper_cell("concentration", bin.name, "budget", 3),
-               paper_cell("concentration", bin.name, "routeopd", 2), signed_number(paper, 2)});
-    if (problems == 0) empty.emplace_back(bin.name);
-    if (!contrast) continue;
-    trend.push_back(fmt::format("{} {}", bin.name, points(contrast->difference.mean)));
-    say(block.words, fmt::format("In {}: {}", bin.name,
-                                 effect_sentence("routeopd", kReference, paper, contrast->difference)));
   }
   if (!empty.empty())
     say(block.words,
@@ -190,7 +205,7 @@ std::vector<Block> ablation_blocks(const StudyView& view) {
                      {"source_only", "source_only-one", "destination_only", "destination_only-one", "no_mass",
                       "independent_clipping", "fixed_mid", "routeopd", "exact", "union_rkl", "union_fkl"}),
       ablation_block(view, "budget", "How much is moved",
-                     {"fixed_low", "fixed_mid", "fixed_high", "reversed", "routeopd"}),
+                     {"fixed_low", "fixed_mid", "fixed_high", "reversed", "routeopd", "exact"}),
       realization_block(view), concentration_block(view)};
 }
 

@@ -41,20 +41,15 @@ Cells main_row(const StudyView& view, const std::string& name, const Accuracy& a
   return cells;
 }
 
-// Who lies above and below the reference, as far as intervals tell.
 std::string order_sentence(const StudyView& view) {
-  std::vector<std::string> above, below, open;
+  std::vector<Difference> differences;
   for (const std::string& arm : main_arms()) {
     if (arm == kReference) continue;
-    const std::optional<Contrast> contrast = view.grades.contrast(kReference, arm);
-    if (!contrast) continue;
-    (contrast->difference.low > 0 ? above : contrast->difference.high < 0 ? below : open).push_back(arm);
+    if (const std::optional<Contrast> contrast = view.grades.contrast(kReference, arm))
+      differences.push_back({arm, contrast->difference});
   }
-  std::vector<std::string> parts;
-  if (!above.empty()) parts.push_back(listed(above) + (above.size() == 1 ? " lies" : " lie") + " above it");
-  if (!below.empty()) parts.push_back(listed(below) + (below.size() == 1 ? " lies" : " lie") + " below it");
-  if (!open.empty()) parts.push_back("for " + listed(open) + " the interval holds 0");
-  return parts.empty() ? "" : fmt::format("Against {}: {}.", kReference, listed(parts));
+  const std::string words = order_words(kReference, differences);
+  return words.empty() ? words : words + '.';
 }
 
 Block main_block(const StudyView& view) {
@@ -102,8 +97,10 @@ std::optional<double> paper_contrast(const std::string& arm) {
 Block paired_block(const StudyView& view) {
   Block block =
       titled("paired-contrasts", fmt::format("routeopd less another arm, {}, in points", average_name(view)));
-  TextTable table = number_table({"against", "difference [95 %]", "seeds", "paper's effect",
-                                  "paper, JustRL-DeepSeek", "paper, mean of its four pairs"});
+  std::vector<std::string> titles = {"against", "difference [95 %]", "seeds", "paper's effect"};
+  for (int s = 1; s <= kPaperSettings; ++s) titles.push_back(fmt::format("paper {} [95 %]", s));
+  titles.emplace_back("paper's mean of four [95 %]");
+  TextTable table = number_table(titles);
   std::vector<std::string> absent;
   for (const std::string& arm : main_arms()) {
     if (arm == "routeopd") continue;
@@ -113,11 +110,15 @@ Block paired_block(const StudyView& view) {
       continue;
     }
     const std::optional<double> paper = paper_contrast(arm);
-    table.add({arm, points(contrast->difference), std::to_string(contrast->seeds),
-               paper ? name_of(outcome_of(*paper, contrast->difference)) : kDash,
-               paper ? paper_interval("main-2", arm) : kDash, paper ? paper_interval("macro", arm) : kDash});
+    Cells cells = {arm, points(contrast->difference), std::to_string(contrast->seeds),
+                   paper ? name_of(outcome_of(*paper, contrast->difference)) : kDash};
+    for (int s = 1; s <= kPaperSettings; ++s)
+      cells.push_back(paper ? paper_interval(fmt::format("main-{}", s), arm) : kDash);
+    cells.push_back(paper ? paper_interval("macro", arm) : kDash);
+    table.add(std::move(cells));
     if (paper) say(block.words, effect_sentence("routeopd", arm, *paper, contrast->difference));
   }
+  say(block.words, "The effect is that of the paper's second pair, which most of its tables are about.");
   say_absent(block, absent, "evaluations of the same seed of routeopd and of");
   if (!table.rows().empty()) block.table = std::move(table);
   return block;

@@ -20,7 +20,7 @@ namespace {
 using grade::Label;
 
 const std::vector<std::string>& compared_arms() {
-  static const std::vector<std::string> arms = {"sampled_rkl", "fixed_mid", "full_rkl",
+  static const std::vector<std::string> arms = {"sampled_rkl", "fixed_mid", "full_rkl", "full_fkl",
                                                 "exact",       "union_rkl", "union_fkl"};
   return arms;
 }
@@ -51,8 +51,7 @@ Block transitions_block(const StudyView& view) {
       paper_net = 100 * (values[2] - values[1]) / (values[0] + values[1] + values[2] + values[3]);
     }
     table.add({arm + " → routeopd", grouped(counts->both), grouped(counts->a_only), grouped(counts->b_only),
-               grouped(counts->neither),
-               points(static_cast<double>(counts->b_only - counts->a_only) / static_cast<double>(total)),
+               grouped(counts->neither), points(contrast->difference.mean),
                paper_cell("transitions", arm, "both", 0), paper_cell("transitions", arm, "first only", 0),
                paper_cell("transitions", arm, "second only", 0), paper_cell("transitions", arm, "neither", 0),
                signed_number(paper_net, 2)});
@@ -246,9 +245,11 @@ Block error_transitions_block(const StudyView& view) {
       repaired += *paper_number("error-transitions", row, arm);
     say(block.words,
         fmt::format(
-            "Against {} the paper's repairs are reasoning errors in {} of {} cases; here in {} of {}.", arm,
-            paper_cell("error-transitions", "into reasoning", arm, 0), number(repaired, 0),
-            grouped(counts.into[grade::index_of(Label::kReasoning)]), grouped(counts.repaired)));
+            "Against {} the paper's repairs are reasoning errors in {} of {} cases; here in {} of {}: {}.",
+            arm, paper_cell("error-transitions", "into reasoning", arm, 0), number(repaired, 0),
+            grouped(counts.into[grade::index_of(Label::kReasoning)]), grouped(counts.repaired),
+            2 * counts.into[grade::index_of(Label::kReasoning)] > counts.repaired ? "most of them here too"
+                                                                                  : "not most of them here"));
   }
   block.table = std::move(table);
   return block;

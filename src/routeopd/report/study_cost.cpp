@@ -54,10 +54,11 @@ std::optional<double> relative_calls(const Json& cost, const Json& entry) {
 
 Block cost_block(const StudyView& view) {
   Block block = titled("cost", "A step's time and memory");
-  TextTable table = number_table({"arm", "k", "m", "ms a step", "learner ms", "tokens/s", "peak MB",
-                                  "relative teacher calls", "relative time [95 %]",
-                                  "relative learner time [95 %]", "paper s a step", "paper learner s",
-                                  "paper relative time", "paper relative learner time"});
+  TextTable table =
+      number_table({"arm", "k", "m", "ms a step", "learner ms", "tokens/s", "peak MB",
+                    "relative teacher calls", "relative time [95 %]", "relative learner time [95 %]",
+                    "paper s a step", "paper learner s", "paper tokens/s", "paper peak GB",
+                    "paper teacher calls", "paper relative time", "paper relative learner time"});
   for (const Json& entry : list_at(view.files.cost, "arms")) {
     const std::string name = text_at(entry, "name");
     if (name.empty()) continue;
@@ -75,7 +76,8 @@ Block cost_block(const StudyView& view) {
                number(bytes ? std::optional(*bytes / 1e6) : std::nullopt, 0),
                number(relative_calls(view.files.cost, entry), 2), ratio(entry, "relative_total"),
                ratio(entry, "relative_learn"), paper_cell("cost", row, "total", 1), number(learner, 1),
-               paper_cell("cost", row, "relative", 3),
+               paper_cell("cost", row, "tokens_per_second", 0), paper_cell("cost", row, "peak", 1),
+               paper_cell("cost", row, "teacher_calls", 2), paper_cell("cost", row, "relative", 3),
                number(learner ? std::optional(*learner / reference) : std::nullopt, 3)});
     const std::optional<double> there = paper_number("cost", row, "relative");
     const auto mean = number_at(entry, {"relative_total", "mean"}),
@@ -93,11 +95,34 @@ Block cost_block(const StudyView& view) {
     block.missing.emplace_back("The study has no readable measurement of cost.");
     return block;
   }
-  say(block.words,
-      fmt::format("Times are medians of {} interleaved rounds, ratios are to sampled_rkl of the same round.",
-                  number(number_at(view.files.cost, {"rounds"}), 0)));
+  say(block.words, fmt::format("Times are medians of {} interleaved rounds; ratios are geometric means of "
+                               "those to sampled_rkl in the "
+                               "same round, with t intervals of their logarithms.",
+                               number(number_at(view.files.cost, {"rounds"}), 0)));
   block.table = std::move(table);
   return block;
+}
+
+// How often a part takes as long at one (k, m) as at another.
+struct RouteShape {
+  std::string k, m;
+};
+std::string growth_sentence(const StudyView& view, const char* key, const char* what, const RouteShape& from,
+                            const RouteShape& to) {
+  const auto here = [&](const RouteShape& shape) -> std::optional<double> {
+    for (const Json& entry : list_at(view.files.cost, "routes"))
+      if (setting(entry, "k") == shape.k && setting(entry, "m") == shape.m) return number_at(entry, {key});
+    return std::nullopt;
+  };
+  const auto paper = [&](const RouteShape& shape) {
+    return paper_number("routes", fmt::format("k{} m{}", shape.k, shape.m), key);
+  };
+  const std::optional<double> low = here(from), high = here(to), paper_low = paper(from),
+                              paper_high = paper(to);
+  if (!low || !high || *low <= 0 || !paper_low || !paper_high) return "";
+  return fmt::format(
+      "From k = {}, m = {} to k = {}, m = {} {} takes {} times as long in the paper, here {} times.", from.k,
+      from.m, to.k, to.m, what, number(*paper_high / *paper_low, 1), number(*high / *low, 1));
 }
 
 Block routes_block(const StudyView& view) {
@@ -115,9 +140,11 @@ Block routes_block(const StudyView& view) {
     block.missing.emplace_back("The study has no readable measurement of how routes are made.");
     return block;
   }
-  block.words =
+  say(block.words, growth_sentence(view, "top_k_ms", "top k", {"16", "2"}, {"64", "2"}));
+  say(block.words, growth_sentence(view, "gather_ms", "the gather of pairs", {"32", "1"}, {"32", "8"}));
+  say(block.words,
       "The paper's steps are of other sizes and on other machines: what can be compared is how the parts "
-      "grow with k and m.";
+      "grow with k and m.");
   block.table = std::move(table);
   return block;
 }

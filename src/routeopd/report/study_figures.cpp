@@ -39,7 +39,7 @@ struct ContrastBlock {
   const char* paper;
   std::vector<const char*> names;
 };
-const std::array<ContrastBlock, 4> kContrasts = {
+const std::array<ContrastBlock, 5> kContrasts = {
     {{"Destination",
       "destination",
       {"uniform_deficit", "student_proportional", "rank_matched", "random_background"}},
@@ -47,7 +47,8 @@ const std::array<ContrastBlock, 4> kContrasts = {
       "objective",
       {"source_only", "destination_only", "source_only-one", "destination_only-one", "no_mass"}},
      {"Target", "objective", {"independent_clipping"}},
-     {"Budget and pairs", "budget", {"fixed_low", "fixed_high", "reversed", "routeopd", "exact"}}}};
+     {"Budget", "budget", {"fixed_low", "fixed_high", "reversed", "routeopd"}},
+     {"Not in the paper", "objective", {"exact", "union_rkl", "union_fkl"}}}};
 
 std::optional<double> accuracy_of(const EvalFiles& eval) {
   const auto average = number_at(eval.summary, {"avg"});
@@ -85,10 +86,11 @@ Block cost_tradeoff(const StudyFiles& study, const StudyGrades& grades) {
   std::vector<CostPoint> points;
   for (const Json& arm : list_at(study.cost, "arms")) {
     const std::string name = text_at(arm, "name");
-    const std::optional<Accuracy> accuracy = grades.accuracy(name);
     const auto overhead = overhead_of(number_at(arm, {"relative_total", "mean"}));
     const bool swept = name == "routeopd" || name.starts_with("routeopd-k");
-    if (!accuracy || !overhead || !(swept || among(kMainArms, name))) continue;
+    if (!overhead || !(swept || among(kMainArms, name))) continue;
+    const std::optional<Accuracy> accuracy = grades.accuracy(name);
+    if (!accuracy) continue;
     points.push_back({.name = name,
                       .overhead = {*overhead, overhead_of(number_at(arm, {"relative_total", "low"})),
                                    overhead_of(number_at(arm, {"relative_total", "high"}))},
@@ -131,7 +133,7 @@ Block dynamics(const StudyFiles& study) {
   std::vector<DynamicsPoint> accuracy, others;
   for (const char* const name : kMainArms) {
     for (const StudyRun* run : study.runs_of(name)) {
-      if (run->files.probe.size() < 2 && run->files.evals.size() < 2) continue;
+      if (!run->complete || (run->files.probe.size() < 2 && run->files.evals.size() < 2)) continue;
       const bool starts = !run->files.evals.empty() && run->files.evals.front().step == 0;
       if (study.base && !starts) {
         if (const auto value = accuracy_of(*study.base)) accuracy.push_back({name, 0, kAccuracy, *value});

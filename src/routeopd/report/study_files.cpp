@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <system_error>
 
 #include "routeopd/report/run_files.h"
 #include "routeopd/report/tolerant_files.h"
@@ -39,10 +40,10 @@ class StudyReader {
     read_parts();
     study_.base = read_named_eval("base");
     study_.teacher = read_named_eval("teacher");
-    for_each("runs", [this](const Json& entry, std::size_t i) { read_run_entry(entry, i); });
+    for_each("runs", kMaxRuns, [this](const Json& entry, std::size_t i) { read_run_entry(entry, i); });
     std::stable_sort(study_.runs.begin(), study_.runs.end(),
                      [](const StudyRun& a, const StudyRun& b) { return a.seed < b.seed; });
-    for_each("probes", [this](const Json& entry, std::size_t i) { read_probe_entry(entry, i); });
+    for_each("probes", kMaxProbes, [this](const Json& entry, std::size_t i) { read_probe_entry(entry, i); });
     read_cost();
     read_concentration();
     return std::move(study_);
@@ -63,8 +64,24 @@ class StudyReader {
     return std::nullopt;
   }
 
+  // Whether no earlier entry named this directory; a sentence where one did. The same files once more would show nothing
+  // new, and one large file could be read any number of times.
+  bool is_first(const std::string& path, const std::string& where, std::set<std::filesystem::path>& seen) {
+    std::error_code error;
+    std::filesystem::path real = std::filesystem::weakly_canonical(files_.path(path), error);
+    if (error) real = files_.path(path).lexically_normal();
+    if (seen.insert(real).second) return true;
+    files_.say("study.json",
+               fmt::format("{} names {} once more; it is not shown", where, visible(path.substr(0, 200))));
+    return false;
+  }
+
+  void say_cut(const std::string& file, const char* key, std::size_t most) {
+    files_.say(file, fmt::format("\"{}\" has more than {} entries; the rest is not shown", key, most));
+  }
+
   template <class Use>
-  void for_each(const char* key, const Use& use) {
+  void for_each(const char* key, std::size_t most, const Use& use) {
     if (!manifest_.contains(key)) {
       files_.say("study.json", fmt::format("\"{}\" is missing", key));
       return;
@@ -74,15 +91,10 @@ class StudyReader {
                  fmt::format("\"{}\": expected a list, got {}", key, manifest_[key].type_name()));
       return;
     }
-    std::size_t i = 0;
-    for (const Json& entry : manifest_[key]) {
-      if (i == kMaxEntries) {
-        files_.say("study.json",
-                   fmt::format("\"{}\" has more than {} entries; the rest is not shown", key, kMaxEntries));
-        return;
-      }
-      use(entry, i++);
-    }
+    const Json& list = manifest_[key];
+    // Before the sentences of its entries, of which there may be too many.
+    if (list.size() > most) say_cut("study.json", key, most);
+    for (std::size_t i = 0; i < std::min(list.size(), most); ++i) use(list[i], i);
   }
 
   void read_parts() {
@@ -122,7 +134,7 @@ class StudyReader {
       return;
     }
     const std::optional<std::string> path = inside(entry, "path", where);
-    if (!path) return;
+    if (!path || !is_first(*path, where, run_places_)) return;
     run.seed = *seed;
     run.complete = entry.value("complete", Json()) == Json(true);
     run.files = report::read_run(files_.path(*path), *path);
@@ -135,7 +147,7 @@ class StudyReader {
   void read_counted_eval(const Json& entry, const std::string& where, StudyRun& run) {
     if (!run.complete && entry.value("eval", Json()).is_null()) return;
     const std::optional<std::string> path = inside(entry, "eval", where);
-    if (!path) return;
+    if (!path || !is_first(*path, fmt::format("{}: \"eval\"", where), eval_places_)) return;
     std::vector<EvalFiles>& evals = run.files.evals;
     if (!evals.empty() && evals.back().shown == *path)
       run.eval = evals.back();
@@ -149,7 +161,12 @@ class StudyReader {
     probe.name = text_at(entry, "name");
     probe.at = text_at(entry, "at");
     const std::optional<std::string> path = inside(entry, "path", where);
-    if (!path) return;
+    if (!path || !is_first(*path, where, probe_places_)) return;
+    if (!probe.name.empty() && !probe_names_.insert(probe.name).second) {
+      files_.say("study.json", fmt::format("{} is {} once more; it is not shown", where,
+                                           visible(probe.name.substr(0, 200))));
+      return;
+    }
     probe.files = read_probe(files_.path(*path), *path);
     study_.probes.push_back(std::move(probe));
   }
@@ -164,6 +181,11 @@ class StudyReader {
     const std::optional<std::string> path = optional_file("cost");
     if (!path) return;
     study_.cost = files_.object(*path);
+    for (const char* key : {"arms", "routes"}) {
+      if (list_at(study_.cost, key).size() <= kMaxCostEntries) continue;
+      say_cut(*path, key, kMaxCostEntries);
+      study_.cost[key].get_ref<Json::array_t&>().resize(kMaxCostEntries);
+    }
     files_.numbers_only(
         study_.cost, *path,
         {"rounds", "rollout", "score", "route", "learn", "total", "tokens_per_second", "peak_bytes",
@@ -197,6 +219,8 @@ class StudyReader {
   TolerantDirectory files_;
   Json& manifest_;
   std::set<std::pair<std::string, std::int64_t>> seen_;
+  std::set<std::filesystem::path> run_places_, eval_places_, probe_places_;
+  std::set<std::string> probe_names_;
 };
 
 }  // namespace

@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include "routeopd/report/cells.h"
 #include "routeopd/report/effects.h"
 #include "routeopd/report/paper_numbers.h"
-#include "routeopd/report/probe_contrast.h"
+#include "routeopd/report/probe_sentences.h"
 #include "routeopd/report/study_table_parts.h"
 #include "routeopd/report/tolerant_files.h"
 #include "routeopd/report/visible_text.h"
@@ -27,44 +28,6 @@ const ProbeFiles* probe_of(const StudyView& view, const std::string& name, Block
   return nullptr;
 }
 
-std::string with_interval(const Json& row, const char* key) {
-  const auto mean = number_at(row, {key, "mean"}), low = number_at(row, {key, "low"}),
-             high = number_at(row, {key, "high"});
-  if (!mean || !low || !high) return percent(mean, 1);
-  return fmt::format("{} {}", percent(mean, 1), interval(*low, *high, 1));
-}
-
-std::optional<Level> level_of(const Json& row, const std::string& name, const char* key,
-                              std::optional<double> paper) {
-  const auto mean = number_at(row, {key, "mean"}), low = number_at(row, {key, "low"}),
-             high = number_at(row, {key, "high"});
-  if (!mean || !paper) return std::nullopt;
-  Level level{.name = name, .paper = *paper, .here = 100 * *mean, .interval = {}};
-  if (low && high) level.interval = grade::Interval{100 * *mean, 100 * *low, 100 * *high};
-  return level;
-}
-
-// Two steps on the same states, by the paper's numbers of both.
-struct Compared {
-  ProbedStep step;
-  std::string shown;
-  std::optional<double> paper;
-};
-
-void compare(std::string& words, const ProbeFiles& probe, const char* key, const Compared& first,
-             const Compared& second) {
-  const auto level = [&](const Compared& each) {
-    return level_of(probe.row(each.step.name, each.step.intervention), each.shown, key, each.paper);
-  };
-  const std::optional<Level> a = level(first), b = level(second);
-  if (!a || !b) return;
-  Evidence evidence;
-  if (const std::optional<grade::Interval> difference = probe_contrast(probe, first.step, second.step, key))
-    evidence.difference =
-        grade::Interval{100 * difference->mean, 100 * difference->low, 100 * difference->high};
-  say(words, level_sentence(key, *a, *b, 1, evidence));
-}
-
 Block arms_block(const StudyView& view) {
   Block block = titled("probe-arms", "Fidelity and leakage of one fresh AdamW step, by state");
   const ProbeFiles* const probe = probe_of(view, "arms", block);
@@ -76,19 +39,19 @@ Block arms_block(const StudyView& view) {
     const std::string name = text_at(row, "name");
     if (text_at(row, "intervention") != kStep || name.empty()) continue;
     table.add(
-        {visible(name), with_interval(row, "fidelity"), percent(number_at(row, {"fidelity", "p10"}), 1),
-         percent(number_at(row, {"fidelity", "median"}), 1), with_interval(row, "leakage"),
+        {visible(name), spread_cell(row, "fidelity"), percent(number_at(row, {"fidelity", "p10"}), 1),
+         percent(number_at(row, {"fidelity", "median"}), 1), spread_cell(row, "leakage"),
          percent(number_at(row, {"leakage", "median"}), 1), paper_cell("probes", name, "fidelity", 1),
          paper_cell("probes", name, "fidelity p10", 1), paper_cell("probes", name, "fidelity median", 1),
          paper_cell("mean-leakage", name, "leakage", 1), paper_cell("probes", name, "leakage median", 1)});
   }
   for (const char* key : {"fidelity", "leakage"}) {
     const auto of = [&](const char* name) {
-      return Compared{{name, kStep}, name, paper_number("mean-leakage", name, key)};
+      return ProbedLevel{{name, kStep}, name, paper_number("mean-leakage", name, key)};
     };
     for (const char* other : {"sampled_rkl", "rank_matched", "fixed_mid"})
-      compare(block.words, *probe, key, of("routeopd"), of(other));
-    compare(block.words, *probe, key, of("fixed_mid"), of("rank_matched"));
+      say(block.words, step_sentence(*probe, key, of("routeopd"), of(other)));
+    say(block.words, step_sentence(*probe, key, of("fixed_mid"), of("rank_matched")));
   }
   if (table.rows().empty()) {
     block.missing.emplace_back("The probe \"arms\" has no fresh AdamW step.");
@@ -118,18 +81,34 @@ Block ladder_block(const StudyView& view) {
       absent.push_back(paper.name);
       continue;
     }
-    table.add({paper.name, with_interval(row, "fidelity"), with_interval(row, "leakage"),
+    table.add({paper.name, spread_cell(row, "fidelity"), spread_cell(row, "leakage"),
                number(number_at(row, {"target_mae"}), 3), percent(number_at(row, {"completion"}), 1),
                number(paper.values[0], 1), number(paper.values[1], 1), number(paper.values[2], 3),
                number(paper.values[3], 1)});
   }
   for (const char* key : {"fidelity", "leakage"}) {
     const auto of = [&](const char* intervention) {
-      return Compared{{"routeopd", intervention}, intervention, paper_number("ladder", intervention, key)};
+      return ProbedLevel{{"routeopd", intervention}, intervention, paper_number("ladder", intervention, key)};
     };
-    compare(block.words, *probe, key, of("fresh_adamw"), of("potential_wide"));
-    compare(block.words, *probe, key, of("saved_adamw"), of("fresh_adamw"));
-    compare(block.words, *probe, key, of("sgd"), of("fresh_adamw"));
+    say(block.words, step_sentence(*probe, key, of("potential_wide"), of("pair_isolated")));
+    say(block.words, step_sentence(*probe, key, of("potential_matched"), of("potential_wide")));
+    for (const char* other : {"potential_matched", "saved_adamw", "sgd"})
+      say(block.words, step_sentence(*probe, key, of("fresh_adamw"), of(other)));
+  }
+  for (const auto& [key, unit, digits] :
+       {std::tuple("target_mae", 1.0, 3), std::tuple("completion", 100.0, 1)}) {
+    const auto level = [&, name = key, scale = unit](const char* intervention) -> std::optional<Level> {
+      const std::optional<double> here = number_at(probe->row("routeopd", intervention), {name});
+      if (!here) return std::nullopt;
+      return Level{.name = intervention,
+                   .paper = *paper_number("ladder", intervention, name),
+                   .here = scale * *here,
+                   .interval = {}};
+    };
+    const std::optional<Level> fresh = level("fresh_adamw"), matched = level("potential_matched");
+    if (fresh && matched)
+      say(block.words, level_sentence(std::string_view(key) == "completion" ? "completion" : "target MAE",
+                                      *fresh, *matched, digits));
   }
   say_absent(block, absent, "readable row of routeopd in the probe for");
   for (const StudyProbe& each : view.files.probes)
@@ -145,32 +124,42 @@ struct Column {
   bool fraction;
 };
 
-// A list of strata of routeopd's fresh AdamW step beside the paper's quartiles. Deficit reduction is in percent of mass.
+// RouteOPD and our own arms.
+constexpr std::array<const char*, 4> kStrataArms = {"routeopd", "exact", "union_rkl", "union_fkl"};
+
+const Json& strata_of(const ProbeFiles& probe, const char* arm, const std::string& kind) {
+  static const Json none = Json::object();
+  const Json& row = probe.row(arm, kStep);
+  return list_at(row.is_object() && row.contains("strata") ? row["strata"] : none, kind.c_str());
+}
+
+// Strata of a fresh AdamW step of routeopd, beside the paper's quartiles, and of our arms. Deficit reduction is in percent of
+// mass.
 Block strata_block(const StudyView& view, const std::string& paper, const std::string& title,
                    const std::vector<Column>& columns) {
   Block block = titled("strata-" + paper, title);
   const ProbeFiles* const probe = probe_of(view, "arms", block);
   if (probe == nullptr) return block;
-  const Json& row = probe->row("routeopd", kStep);
-  const Json none = Json::object();
-  const Json& strata = row.is_object() && row.contains("strata") ? row["strata"] : none;
-  const Json& list = list_at(strata, paper.c_str());
-  std::vector<std::string> titles = {"quartile", "states"};
+  const Json& list = strata_of(*probe, "routeopd", paper);
+  std::vector<std::string> titles = {"quartile", "arm", "states"};
   for (const Column& column : columns) {
     titles.emplace_back(column.title);
     titles.push_back(fmt::format("{}, paper", column.title));
   }
   TextTable table = number_table(titles);
-  for (std::size_t q = 0; q < std::min<std::size_t>(4, list.size()); ++q) {
-    const std::string name = fmt::format("Q{}", q + 1);
-    Cells cells = {name, number(number_at(list[q], {"states"}), 0)};
-    for (const Column& column : columns) {
-      const int digits = std::string_view(column.key) == "deficit_reduction" || !column.fraction ? 2 : 1;
-      const std::optional<double> value = number_at(list[q], {column.key});
-      cells.push_back(column.fraction ? percent(value, digits) : number(value, digits));
-      cells.push_back(paper_cell(paper, name, column.key, digits));
+  for (const char* arm : kStrataArms) {
+    const Json& own = strata_of(*probe, arm, paper);
+    for (std::size_t q = 0; q < std::min<std::size_t>(4, own.size()); ++q) {
+      const std::string name = fmt::format("Q{}", q + 1);
+      Cells cells = {name, arm, number(number_at(own[q], {"states"}), 0)};
+      for (const Column& column : columns) {
+        const int digits = std::string_view(column.key) == "deficit_reduction" || !column.fraction ? 2 : 1;
+        const std::optional<double> value = number_at(own[q], {column.key});
+        cells.push_back(column.fraction ? percent(value, digits) : number(value, digits));
+        cells.push_back(arm == kStrataArms.front() ? paper_cell(paper, name, column.key, digits) : kDash);
+      }
+      table.add(std::move(cells));
     }
-    table.add(std::move(cells));
   }
   if (list.size() < 4) {
     block.missing.push_back(
@@ -205,11 +194,8 @@ Block concentration_block(const StudyView& view) {
   TextTable table = number_table({"concentration", "arm", "states", "budget", "fidelity %", "leakage %",
                                   "deficit reduction %", "completion %", "paper states", "paper budget"});
   const std::vector<PaperRow>& bins = paper_table("concentration").rows;
-  for (const char* arm : {"routeopd", "fixed_mid"}) {
-    const Json& row = probe->row(arm, kStep);
-    const Json none = Json::object();
-    const Json& list =
-        list_at(row.is_object() && row.contains("strata") ? row["strata"] : none, "concentration");
+  for (const char* arm : {"routeopd", "fixed_mid", "exact", "union_rkl", "union_fkl"}) {
+    const Json& list = strata_of(*probe, arm, "concentration");
     for (std::size_t b = 0; b < std::min(bins.size(), list.size()); ++b) {
       const bool adaptive = std::string_view(arm) == "routeopd";
       table.add(
@@ -230,7 +216,7 @@ Block concentration_block(const StudyView& view) {
 
 // The best, the median and the worst completed route.
 Block routes_block(const StudyView& view) {
-  Block block = titled("route-records", "Single routes of routeopd under one fresh AdamW step");
+  Block block = titled("route-cases", "Single routes of routeopd under one fresh AdamW step");
   const ProbeFiles* const probe = probe_of(view, "arms", block);
   if (probe == nullptr) return block;
   struct Record {

@@ -10,6 +10,7 @@
 #include "routeopd/report/cells.h"
 #include "routeopd/report/effects.h"
 #include "routeopd/report/paper_numbers.h"
+#include "routeopd/report/probe_sentences.h"
 #include "routeopd/report/study_table_parts.h"
 #include "routeopd/report/tolerant_files.h"
 #include "routeopd/report/visible_text.h"
@@ -18,6 +19,7 @@ namespace routeopd::report {
 namespace {
 
 constexpr const char* kDefault = "routeopd";
+constexpr const char* kStep = "fresh_adamw";
 
 // Variants of routeopd called "routeopd-LETTER…" and routeopd itself, by the value of the setting.
 std::map<double, std::pair<std::string, std::string>> variants_by(const StudyFiles& study, char letter) {
@@ -42,6 +44,13 @@ std::optional<double> arm_number(const StudyFiles& study, const std::string& nam
   for (const StudyProbe& probe : study.probes)
     if (const std::optional<double> found = number_at(probe.files.arm(name), {key})) return found;
   return first_metric(study, name, key);
+}
+
+// The row of a variant's step on the frozen states; null where there is none.
+const Json& step_of(const StudyFiles& study, const std::string& name) {
+  static const Json none;
+  const ProbeFiles* const probe = study.probe("support");
+  return probe == nullptr ? none : probe->row(name, kStep);
 }
 
 // A value of the setting against the default, where the paper has both.
@@ -84,42 +93,48 @@ std::optional<double> hundred(std::optional<double> fraction) {
 
 Block support_block(const StudyView& view) {
   Block block = titled("support-sweep", "Size of the support, k");
-  TextTable table =
-      number_table({"k", average_name(view) + " %", "sd over seeds", "over the default [95 %]", "fidelity %",
-                    "leakage %", "student's mass in it %", "teacher's mass in it %", "paper Avg@16 %",
-                    "paper fidelity %", "paper leakage %"});
-  const ProbeFiles* const probe = view.files.probe("support");
+  TextTable table = number_table({"k", average_name(view) + " %", "seeds", "sd over seeds",
+                                  "over the default [95 %]", "fidelity % [95 %]", "leakage % [95 %]",
+                                  "student's mass in it %", "teacher's mass in it %", "relative variance",
+                                  "coverage %", "paper Avg@16 %", "paper fidelity %", "paper leakage %"});
   std::string default_value;
   const auto variants = variants_by(view.files, 'k');
   for (const auto& [place, variant] : variants)
     if (variant.second == kDefault) default_value = variant.first;
-  Ends fidelity("support", "fidelity", 'k'), leakage("support", "leakage", 'k');
+  std::vector<std::pair<std::string, std::string>> known;  // (k, variant) that the paper has too
   for (const auto& [place, variant] : variants) {
     const auto& [k, name] = variant;
     const std::optional<Accuracy> accuracy = view.grades.accuracy(name);
     const std::optional<Contrast> contrast =
         name == kDefault ? std::nullopt : view.grades.contrast(kDefault, name);
-    const Json none;
-    const Json& row = probe == nullptr ? none : probe->row(name, "fresh_adamw");
-    const std::optional<double> own_fidelity = number_at(row, {"fidelity", "mean"}),
-                                own_leakage = number_at(row, {"leakage", "mean"});
+    const Json& step = step_of(view.files, name);
     table.add({k, accuracy ? percent(accuracy->average.mean) : kDash,
+               accuracy ? std::to_string(accuracy->per_seed.size()) : kDash,
                accuracy ? percent(spread_of(accuracy->per_seed)) : kDash,
-               contrast ? points(contrast->difference) : kDash, percent(own_fidelity, 1),
-               percent(own_leakage, 1), percent(arm_number(view.files, name, "student_mass"), 1),
-               percent(arm_number(view.files, name, "teacher_mass"), 1), paper_cell("support", k, "avg", 2),
+               contrast ? points(contrast->difference) : kDash, spread_cell(step, "fidelity"),
+               spread_cell(step, "leakage"), percent(arm_number(view.files, name, "student_mass"), 1),
+               percent(arm_number(view.files, name, "teacher_mass"), 1),
+               significant(arm_number(view.files, name, "relative_loss_variance")),
+               percent(arm_number(view.files, name, "coverage"), 1), paper_cell("support", k, "avg", 2),
                paper_cell("support", k, "fidelity", 1), paper_cell("support", k, "leakage", 1)});
     if (contrast) say(block.words, default_sentence("support", k, default_value, *contrast, 'k'));
-    fidelity.add(k, hundred(own_fidelity));
-    leakage.add(k, hundred(own_leakage));
+    if (paper_number("support", k, "fidelity") && !step.is_null()) known.emplace_back(k, name);
   }
-  say(block.words, fidelity.sentence("fidelity", 1));
-  say(block.words, leakage.sentence("leakage", 1));
+  if (known.size() > 1) {
+    for (const char* key : {"fidelity", "leakage"}) {
+      const auto level = [&](const std::pair<std::string, std::string>& of) {
+        return ProbedLevel{
+            {of.second, kStep}, fmt::format("k = {}", of.first), paper_number("support", of.first, key)};
+      };
+      say(block.words,
+          step_sentence(*view.files.probe("support"), key, level(known.back()), level(known.front())));
+    }
+  }
   if (table.rows().empty()) {
     block.missing.emplace_back("The study has no run of routeopd with a known k.");
     return block;
   }
-  if (probe == nullptr)
+  if (view.files.probe("support") == nullptr)
     block.missing.emplace_back("The study has no probe \"support\": fidelity and leakage are not known.");
   say(block.words,
       fmt::format("The paper's vocabulary has some 150,000 ids, and at k = 32 its support holds {} % of the "
@@ -132,9 +147,10 @@ Block support_block(const StudyView& view) {
 
 Block pairs_block(const StudyView& view) {
   Block block = titled("pair-sweep", "Number of sampled pairs, m");
-  TextTable table = number_table({"m", average_name(view) + " %", "sd over seeds", "over the default [95 %]",
-                                  "loss variance", "relative variance", "coverage %", "paper Avg@16 %",
-                                  "paper loss variance", "paper coverage %"});
+  TextTable table =
+      number_table({"m", average_name(view) + " %", "seeds", "sd over seeds", "over the default [95 %]",
+                    "fidelity % [95 %]", "leakage % [95 %]", "loss variance", "relative variance",
+                    "coverage %", "paper Avg@16 %", "paper loss variance", "paper coverage %"});
   std::vector<std::pair<std::string, std::string>> rows;
   std::string default_value;
   for (const auto& [place, variant] : variants_by(view.files, 'm')) {
@@ -148,10 +164,13 @@ Block pairs_block(const StudyView& view) {
     const std::optional<Contrast> contrast =
         name == kDefault ? std::nullopt : view.grades.contrast(kDefault, name);
     table.add({m, accuracy ? percent(accuracy->average.mean) : kDash,
+               accuracy ? std::to_string(accuracy->per_seed.size()) : kDash,
                accuracy ? percent(spread_of(accuracy->per_seed)) : kDash,
                contrast ? points(contrast->difference) : kDash,
+               spread_cell(step_of(view.files, name), "fidelity"),
+               spread_cell(step_of(view.files, name), "leakage"),
                significant(arm_number(view.files, name, "loss_variance")),
-               number(arm_number(view.files, name, "relative_loss_variance"), 3),
+               significant(arm_number(view.files, name, "relative_loss_variance")),
                percent(arm_number(view.files, name, "coverage"), 1), paper_cell("pairs", m, "avg", 2),
                paper_cell("pairs", m, "loss_variance", 3), paper_cell("pairs", m, "coverage", 1)});
     if (contrast) say(block.words, default_sentence("pairs", m, default_value, *contrast, 'm'));

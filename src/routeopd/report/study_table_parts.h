@@ -26,8 +26,6 @@ using Cells = std::vector<std::string>;
 // Trained arms that are compared throughout: the paper's, then ours.
 const std::vector<std::string>& main_arms();
 
-Block titled(std::string id, std::string title);
-
 // The first column holds words, the others numbers.
 TextTable number_table(const std::vector<std::string>& titles);
 
@@ -50,11 +48,11 @@ void say_absent(Block& block, const std::vector<std::string>& names, std::string
 // How many seeds, problems and samples the intervals rest on, and what they leave open.
 std::string seeds_sentence(const StudyView& view);
 
-// The number at a path in the last line of metrics.jsonl of each of a variant's runs, averaged over seeds.
+// A number in the last or first line of metrics.jsonl of each of a variant's complete runs, averaged over seeds.
 std::optional<double> last_metric(const StudyFiles& study, const std::string& name, const char* key);
 std::optional<double> first_metric(const StudyFiles& study, const std::string& name, const char* key);
 
-// Of each seed that both variants have, `value` of the first less that of the second.
+// Of each seed that both variants have complete, `value` of the first less that of the second.
 std::vector<std::optional<double>> seed_differences(
     const StudyFiles& study, const std::string& first, const std::string& second,
     const std::function<std::optional<double>(const StudyRun&)>& value);

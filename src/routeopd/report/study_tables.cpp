@@ -20,7 +20,8 @@ std::optional<double> metric_mean(const StudyFiles& study, const std::string& na
   std::vector<std::optional<double>> values;
   for (const StudyRun* run : study.runs_of(name)) {
     const std::vector<Json>& lines = run->files.metrics;
-    if (!lines.empty()) values.push_back(number_at(last ? lines.back() : lines.front(), {key}));
+    if (run->complete && !lines.empty())
+      values.push_back(number_at(last ? lines.back() : lines.front(), {key}));
   }
   return mean_of(values);
 }
@@ -31,13 +32,6 @@ const std::vector<std::string>& main_arms() {
   static const std::vector<std::string> arms = {"sampled_rkl", "full_rkl", "full_fkl",  "fixed_mid",
                                                 "routeopd",    "exact",    "union_rkl", "union_fkl"};
   return arms;
-}
-
-Block titled(std::string id, std::string title) {
-  Block block;
-  block.id = std::move(id);
-  block.title = std::move(title);
-  return block;
 }
 
 TextTable number_table(const std::vector<std::string>& titles) {
@@ -97,7 +91,7 @@ std::vector<std::optional<double>> seed_differences(
   std::vector<std::optional<double>> differences;
   for (const StudyRun* a : study.runs_of(first)) {
     for (const StudyRun* b : study.runs_of(second)) {
-      if (a->seed != b->seed) continue;
+      if (a->seed != b->seed || !a->complete || !b->complete) continue;
       const std::optional<double> mine = value(*a), other = value(*b);
       if (mine && other) differences.emplace_back(*mine - *other);
     }

@@ -16,14 +16,19 @@
 namespace routeopd::report {
 namespace {
 
-// Means over the seeds of an arm that have the step.
+// Means over the seeds of an arm that were looked at on the way.
 struct Point {
   std::optional<double> accuracy, mass, fidelity, leakage;
+  std::size_t seeds = 0;
 };
 
 std::map<std::int64_t, Point> path_of(const StudyView& view, const std::string& arm) {
   std::map<std::int64_t, std::array<std::vector<std::optional<double>>, 4>> values;
+  std::size_t seeds = 0;
   for (const StudyRun* run : view.files.runs_of(arm)) {
+    // A run that was looked at once, at its end, would stand at the end of the path alone.
+    if (!run->complete || (run->files.probe.size() < 2 && run->files.evals.size() < 2)) continue;
+    ++seeds;
     for (const EvalFiles& eval : run->files.evals)
       if (eval.step) values[*eval.step][0].push_back(number_at(eval.summary, {"avg"}));
     for (const Json& line : run->files.probe) {
@@ -35,10 +40,11 @@ std::map<std::int64_t, Point> path_of(const StudyView& view, const std::string& 
   }
   std::map<std::int64_t, Point> path;
   for (const auto& [step, at] : values)
-    path[step] = {mean_of(at[0]), mean_of(at[1]), mean_of(at[2]), mean_of(at[3])};
-  if (!path.empty() && view.files.base)
-    if (const auto base = number_at(view.files.base->summary, {"avg"}); base && !path[0].accuracy)
-      path[0].accuracy = base;
+    path[step] = {mean_of(at[0]), mean_of(at[1]), mean_of(at[2]), mean_of(at[3]), seeds};
+  if (path.empty() || !view.files.base) return path;
+  Point& start = path[0];
+  start.seeds = seeds;
+  if (!start.accuracy) start.accuracy = number_at(view.files.base->summary, {"avg"});
   return path;
 }
 
@@ -51,9 +57,9 @@ std::string change_words(const std::string& what, double paper_first, double pap
 }
 
 Block dynamics_block(const StudyView& view) {
-  Block block = titled("training-dynamics", "Training over its steps, mean over seeds");
+  Block block = titled("training-dynamics", "Training over its steps");
   TextTable table =
-      number_table({"arm", "step", average_name(view) + " %", "mass %", "fidelity %", "leakage %",
+      number_table({"arm", "step", "seeds", average_name(view) + " %", "mass %", "fidelity %", "leakage %",
                     "paper AIME24/25 %", "paper mass %", "paper fidelity %", "paper leakage %"});
   std::map<std::string, double> last_mass;
   for (const std::string& arm : main_arms()) {
@@ -67,9 +73,9 @@ Block dynamics_block(const StudyView& view) {
             "dynamics", fmt::format("{} {}", arm, what), first ? "first" : "last",
             std::string_view(what) == "fidelity" || std::string_view(what) == "leakage" ? 1 : 2);
       };
-      table.add({arm, std::to_string(step), percent(point.accuracy), percent(point.mass),
-                 percent(point.fidelity, 1), percent(point.leakage, 1), paper("accuracy"), paper("mass"),
-                 paper("fidelity"), paper("leakage")});
+      table.add({arm, std::to_string(step), std::to_string(point.seeds), percent(point.accuracy),
+                 percent(point.mass), percent(point.fidelity, 1), percent(point.leakage, 1),
+                 paper("accuracy"), paper("mass"), paper("fidelity"), paper("leakage")});
     }
     if (path.rbegin()->second.mass) last_mass[arm] = 100 * *path.rbegin()->second.mass;
     if (arm != "routeopd") continue;
@@ -120,6 +126,11 @@ constexpr std::array<Endpoint, 5> kEndpoints = {{{"entropy", "policy entropy", 3
                                                  {"grad_norm", "gradient norm", 3, false},
                                                  {"routed_share", "routed tokens %", 1, true}}};
 
+// They draw no routes: the share of states that could be routed says nothing of them.
+bool routes_nothing(const std::string& arm) {
+  return arm.ends_with("kl");
+}
+
 Block stability_block(const StudyView& view) {
   Block block = titled("stability", "The last step of training, mean over seeds");
   std::vector<std::string> titles = {"arm"}, absent;
@@ -133,7 +144,8 @@ Block stability_block(const StudyView& view) {
     bool any = false;
     Cells cells = {arm};
     for (const Endpoint& endpoint : kEndpoints) {
-      const std::optional<double> value = last_metric(view.files, arm, endpoint.key);
+      const bool meant = std::string_view(endpoint.key) != "routed_share" || !routes_nothing(arm);
+      const std::optional<double> value = meant ? last_metric(view.files, arm, endpoint.key) : std::nullopt;
       any = any || value;
       cells.push_back(endpoint.fraction ? percent(value, endpoint.digits) : number(value, endpoint.digits));
       const bool whole = std::string_view(endpoint.key) == "response_tokens";

@@ -83,12 +83,21 @@ bool is_name_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == ':';
 }
 
-// The value of an attribute as the page has it.
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+// The value of an attribute as the page has it. Names of functions mean the same in capitals.
 std::string page_value(std::string_view name, std::string_view value, std::string_view prefix) {
   if (name == "id") return fmt::format("{}-{}", prefix, value);
   constexpr std::string_view kReference = "url(#";
-  if (value.find("url") != std::string_view::npos) {
-    if (!value.starts_with(kReference) || value.find("url", 1) != std::string_view::npos)
+  const std::string lower = lower_case(value);
+  if (lower.find("url") != std::string::npos) {
+    if (!value.starts_with(kReference) || lower.find("url", 1) != std::string::npos)
       refuse("a reference to a file");
     return fmt::format("{}{}-{}", kReference, prefix, value.substr(kReference.size()));
   }
@@ -177,6 +186,9 @@ class Reader {
     // What the renderer says to screen readers of every mark: the page says it once for the whole.
     if (key.starts_with("xmlns") || key.starts_with("aria-") || key == "role" || key == "class") return;
     if (!holds(kAttributes, key)) refuse(fmt::format("the attribute {}", key));
+    // Escapes of XML and of CSS spell any word, "url" too; what these attributes hold needs none.
+    if (value.find_first_of("&\\") != std::string_view::npos)
+      refuse(fmt::format("an escape in the attribute {}", key));
     const std::string shown = fmt::format(" {}=\"{}\"", key, page_value(key, value, prefix_));
     if (!root) {
       kept += shown;

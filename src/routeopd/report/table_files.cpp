@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <set>
 #include <system_error>
 
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
+#include "routeopd/report/report_page.h"
 #include "routeopd/report/study_tables.h"
 
 namespace routeopd::report {
@@ -37,11 +39,13 @@ void write_tables(const std::vector<Section>& sections, const std::filesystem::p
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) throw UserError("{}: cannot be made ({})", directory.string(), error.message());
+  std::set<std::string> taken;
   for (const Section& section : sections) {
     for (const Block& block : section.blocks) {
       if (!block.table) continue;
+      const std::string id = unique_id(block.id, taken);
       for (const Kind& kind : kKinds)
-        write_file(directory / fmt::format("{}.{}", block.id, kind.ending), file_text(block, kind.format));
+        write_file(directory / fmt::format("{}.{}", id, kind.ending), file_text(block, kind.format));
     }
   }
 }

@@ -32,10 +32,25 @@ std::string one_line(std::string_view words) {
   return line;
 }
 
+// Whether a cell is numbers as we write them, with signs, intervals and dashes: "+2.09 [+1.41, +2.81]".
+bool is_numbers(std::string_view words) {
+  static constexpr std::array<std::string_view, 3> kBeyondAscii = {"–", "×", "∞"};
+  while (!words.empty()) {
+    std::size_t length = std::string_view("0123456789+-.,[]%:/ e").find(words[0]) != words.npos ? 1 : 0;
+    for (const std::string_view sign : kBeyondAscii) {
+      if (words.starts_with(sign)) length = sign.size();
+    }
+    if (length == 0) return false;
+    words.remove_prefix(length);
+  }
+  return true;
+}
+
+// Nothing of the words is markup: neither table, code and stress nor links, pictures, entities and HTML.
 std::string markdown_words(std::string_view words) {
   std::string out;
   for (const char c : words) {
-    if (std::string_view("\\|`*_<").find(c) != std::string_view::npos) out += '\\';
+    if (std::string_view("\\|`*_<[]!&").find(c) != std::string_view::npos) out += '\\';
     out += c;
   }
   return out;
@@ -78,15 +93,36 @@ std::string latex_words(std::string_view words) {
   return out;
 }
 
-// RFC 4180: a field with a comma, a quotation mark or a line break stands in quotes, and a quotation mark in it twice.
-std::string csv_words(const std::string& line) {
-  if (line.find_first_of(",\"") == std::string::npos) return line;
+// RFC 4180: a field in quotes, and a quotation mark in it twice.
+std::string csv_quoted(std::string_view line) {
   std::string out = "\"";
   for (const char c : line) {
     if (c == '"') out += '"';
     out += c;
   }
   return out + '"';
+}
+
+// A line behind "#" that readers of comments skip and all others take for one field: no comma parts it, no quotation mark
+// opens a field over the rows below.
+std::string csv_remark(std::string line) {
+  std::replace(line.begin(), line.end(), ',', ';');
+  std::replace(line.begin(), line.end(), '"', '\'');
+  return line;
+}
+
+// A spreadsheet takes what begins so for a formula, and some drop blanks before it; behind an apostrophe it is text.
+bool is_formula(std::string_view words) {
+  const auto* const first =
+      std::find_if(words.begin(), words.end(), [](unsigned char c) { return c > 0x20 && c != 0x7f; });
+  const bool calculates =
+      first != words.end() && std::string_view("=+-@").find(*first) != std::string_view::npos;
+  return (calculates || words.starts_with('\t') || words.starts_with('\r')) && !is_numbers(words);
+}
+
+std::string csv_cell(std::string_view words) {
+  const std::string field = fmt::format("{}{}", is_formula(words) ? "'" : "", one_line(words));
+  return field.find_first_of(",\"") == std::string::npos ? field : csv_quoted(field);
 }
 
 std::string escaped(std::string_view words, TableFormat format) {
@@ -99,11 +135,16 @@ std::string escaped(std::string_view words, TableFormat format) {
     case TableFormat::kLatex:
       return latex_words(line);
     case TableFormat::kCsv:
-      return csv_words(line);
+      return csv_cell(words);
     case TableFormat::kHtml:
       return text::html_escaped(visible(line));
   }
   return line;
+}
+
+// Brackets of intervals make no link and stay as they are.
+std::string markdown_cell(std::string_view words) {
+  return is_numbers(words) ? std::string(words) : escaped(words, TableFormat::kMarkdown);
 }
 
 }  // namespace
@@ -113,7 +154,7 @@ std::string note(std::string_view words, TableFormat format) {
     case TableFormat::kLatex:
       return fmt::format("% {}\n", escaped(words, format));
     case TableFormat::kCsv:
-      return fmt::format("# {}\r\n", one_line(words));
+      return fmt::format("# {}\r\n", csv_remark(one_line(words)));
     case TableFormat::kHtml:
       return fmt::format("<p>{}</p>\n", escaped(words, format));
     default:
@@ -182,7 +223,7 @@ std::string TextTable::markdown() const {
   out += "\n";
   for (const auto& row : rows_) {
     out += "|";
-    for (const std::string& cell : row) out += fmt::format(" {} |", escaped(cell, TableFormat::kMarkdown));
+    for (const std::string& cell : row) out += fmt::format(" {} |", markdown_cell(cell));
     out += "\n";
   }
   return out;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <fstream>
 #include <system_error>
@@ -33,6 +34,11 @@ bool parsed(std::string_view text, Json& value) {
   }
 }
 
+// Said so that NaN, which TOML knows, is not within.
+bool within(double value) {
+  return std::abs(value) <= kMaxNumber;
+}
+
 std::string lines_shown(std::string_view counted, std::size_t lines) {
   if (lines == 0) return fmt::format("no {} are shown", counted);
   return lines == 1 ? fmt::format("the first of its {} is shown", counted)
@@ -44,7 +50,7 @@ std::string lines_shown(std::string_view counted, std::size_t lines) {
 std::optional<double> number_at(const Json& value, std::initializer_list<const char*> keys) {
   const Json* at = &value;
   for (const char* key : keys) at = &child(*at, key);
-  if (!at->is_number()) return std::nullopt;
+  if (!at->is_number() || !within(at->get<double>())) return std::nullopt;
   return at->get<double>();
 }
 
@@ -61,9 +67,10 @@ const Json& list_at(const Json& object, const char* key) {
 
 std::optional<std::int64_t> whole_at(const Json& object, const char* key) {
   const Json& found = child(object, key);
-  // An unsigned value past the signed ones would turn negative on its way.
-  if (!found.is_number_integer() || found.get<std::int64_t>() < 0) return std::nullopt;
-  return found.get<std::int64_t>();
+  if (!found.is_number_integer()) return std::nullopt;
+  const auto value = found.get<std::int64_t>();  // an unsigned one past the signed ones turns negative here
+  if (value < 0 || value > kMaxWhole) return std::nullopt;
+  return value;
 }
 
 bool stays_inside(const std::string& path) {
@@ -171,6 +178,10 @@ void TolerantDirectory::numbers_only(Json& value, const std::string& where,
     if (is_number && (item->is_string() || item->is_boolean() || (item->is_array() && !of_objects))) {
       say(where, fmt::format("{}: expected a number, got {}; it is not shown", visible(item.key()),
                              item->type_name()));
+      *item = nullptr;
+    } else if (is_number && item->is_number() && !within(item->get<double>())) {
+      say(where,
+          fmt::format("{}: expected a number up to {:g}; it is not shown", visible(item.key()), kMaxNumber));
       *item = nullptr;
     } else if (item->is_structured()) {
       numbers_only(*item, fmt::format("{}.{}", where, item.key()), keys);

@@ -16,15 +16,23 @@
 
 namespace routeopd::report {
 
-// Larger files, longer lines and more lines than these belong to no study; they bound what reading one may cost.
+// Larger files, longer lines and longer lists than these belong to no study; together they bound what reading one may cost.
 inline constexpr std::int64_t kMaxFileBytes = 256LL << 20U;
 inline constexpr std::int64_t kMaxObjectBytes = 64LL << 20U;
 inline constexpr std::int64_t kMaxLineBytes = 4LL << 20U;
 inline constexpr std::size_t kMaxLines = 2'000'000;
-inline constexpr std::size_t kMaxEntries = 10'000;  // of a list: runs, probes, evaluations
-inline constexpr std::size_t kMaxSentences = 100;   // of one reader; what goes on like this is not worth more
+inline constexpr std::size_t kMaxEntries = 10'000;   // of a run's evaluations, of a judge's directories
+inline constexpr std::size_t kMaxRuns = 4'096;       // of a study
+inline constexpr std::size_t kMaxProbes = 64;        // of a study
+inline constexpr std::size_t kMaxCostEntries = 256;  // of each list of cost.json
+inline constexpr std::size_t kMaxSentences = 100;    // of one reader; what goes on so is not worth more
 
-// The number at the end of a path of keys; none where a step of it is missing or of another type.
+// Nothing that is measured is larger. Sums and squares of these stay finite, and doubles have every whole number up to 2^53.
+inline constexpr double kMaxNumber = 1e15;
+inline constexpr std::int64_t kMaxWhole = 1LL << 53U;
+
+// The number at the end of a path of keys; none where a step of it is missing or of another type, or where it is past
+// kMaxNumber on either side.
 std::optional<double> number_at(const Json& value, std::initializer_list<const char*> keys);
 
 // The text under a key; empty where there is none.
@@ -33,7 +41,7 @@ std::string text_at(const Json& object, const char* key);
 // The list under a key; an empty one where there is none.
 const Json& list_at(const Json& object, const char* key);
 
-// A whole number from 0, as seeds, steps and samples are; none where it is something else.
+// A whole number from 0 to kMaxWhole, as seeds, steps and samples are; none where it is something else.
 std::optional<std::int64_t> whole_at(const Json& object, const char* key);
 
 // Whether a path that a file names stays below the directory of that file: relative, and without "..".
@@ -61,8 +69,9 @@ class TolerantDirectory {
   // Whether the file is there, is an ordinary one and is not too large; a sentence where it is not.
   bool readable(const std::string& file, std::int64_t most, Absent absent = Absent::kIsMissing);
 
-  // Every value under one of these keys, at any depth, that is text, true or false, or a list of such or of numbers becomes
-  // null, and a sentence. Objects and lists of them may carry the same names ("fidelity" has a mean and a median).
+  // Every value under one of these keys, at any depth, that is text, true or false, a number past kMaxNumber, or a list of
+  // such or of numbers becomes null, and a sentence. Objects and lists of them may carry the same names ("fidelity" has a
+  // mean and a median).
   void numbers_only(Json& value, const std::string& where, std::initializer_list<std::string_view> keys);
 
   bool exists(const std::string& file) const;

@@ -10,12 +10,7 @@
 namespace routeopd::report {
 
 Block component_contrasts_figure(const std::vector<ContrastPoint>& points) {
-  Block block{.id = "component-contrasts",
-              .title = "Matched controls against fixed-mid",
-              .words = {},
-              .table = {},
-              .chart = {},
-              .missing = {}};
+  Block block = titled("component-contrasts", "Matched controls against fixed-mid");
   if (points.empty()) {
     block.missing.emplace_back("No variant can be compared with fixed_mid: the part ablations runs them.");
     return block;
@@ -24,8 +19,7 @@ Block component_contrasts_figure(const std::vector<ContrastPoint>& points) {
       "Each block varies one choice and keeps the rest of the fixed-mid construction; the points are "
       "separate contrasts, no "
       "path from one to the next. Bars are 95 % intervals of the paired difference; a bar that crosses the "
-      "line at 0 shows "
-      "no difference. Open diamonds are the paper's differences.";
+      "line at 0 leaves open whether there is a difference. Open diamonds are the paper's differences.";
   Json rows = Json::array(), order = Json::array(), blocks = Json::array();
   bool papers = false;
   for (const ContrastPoint& point : points) {
@@ -82,20 +76,7 @@ Block component_contrasts_figure(const std::vector<ContrastPoint>& points) {
                          "in percentage points, "
                          "in blocks by what is varied.",
                          rows);
-  block.chart["facet"] = {{"row",
-                           {{"field", "block"},
-                            {"type", "nominal"},
-                            {"sort", blocks},
-                            {"header",
-                             {{"labelAngle", 0},
-                              {"labelAlign", "left"},
-                              {"labelOrient", "top"},
-                              {"labelPadding", -14},
-                              {"labelAnchor", "start"},
-                              {"title", nullptr}}}}}};
-  block.chart["spec"] = {{"width", 380}, {"height", {{"step", 20}}}, {"layer", layers}};
-  block.chart["spacing"] = 8;
-  block.chart["resolve"] = {{"scale", {{"y", "independent"}}}};
+  add_row_panels(block.chart, "block", blocks, std::move(layers));
   return block;
 }
 

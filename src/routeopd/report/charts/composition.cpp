@@ -15,7 +15,8 @@ struct LabelColor {
   std::string_view label, shown, fill, ink;
 };
 
-// The same on light and dark, with an ink that reads on each; neighbours differ in lightness, for print in grey.
+// The same on light and dark, with an ink that reads on each; neighbours differ in lightness, for print in grey. Some are
+// faint on one of the grounds: an outline bounds them.
 constexpr std::array<LabelColor, 7> kLabels = {{{"correct", "correct", "#0a5a8a", "#fdfdfd"},
                                                 {"reasoning", "reasoning", "#e6a020", "#101010"},
                                                 {"arithmetic", "arithmetic", "#f5eda0", "#101010"},
@@ -24,15 +25,12 @@ constexpr std::array<LabelColor, 7> kLabels = {{{"correct", "correct", "#0a5a8a"
                                                 {"format", "format", "#c9c9ca", "#101010"},
                                                 {"unjudged", "unjudged", "#6e6e70", "#fdfdfd"}}};
 
+constexpr double kOutline = 0.75;  // pixels
+
 }  // namespace
 
 Block composition_figure(const std::vector<LabelShare>& shares) {
-  Block block{.id = "composition",
-              .title = "What responses are",
-              .words = {},
-              .table = {},
-              .chart = {},
-              .missing = {}};
+  Block block = titled("composition", "What responses are");
   if (shares.empty()) {
     block.missing.emplace_back(
         "No response is labelled: labels.jsonl beside responses.jsonl, or a judge directory, gives labels.");
@@ -73,7 +71,8 @@ Block composition_figure(const std::vector<LabelShare>& shares) {
   block.chart["width"] = 420;
   block.chart["height"] = {{"step", 30}};
   block.chart["layer"] = Json::array(
-      {{{"mark", {{"type", "bar"}, {"stroke", chart_color("ground")}, {"strokeWidth", 1}, {"height", 22}}},
+      {{{"mark",
+         {{"type", "bar"}, {"stroke", chart_color("ink")}, {"strokeWidth", kOutline}, {"height", 22}}},
         {"encoding",
          {{"x", x},
           {"y", y},
@@ -84,7 +83,8 @@ Block composition_figure(const std::vector<LabelShare>& shares) {
                                {{"title", nullptr},
                                 {"columns", 6},
                                 {"symbolType", "square"},
-                                {"symbolStrokeWidth", 0}}}})}}}},
+                                {"symbolStrokeColor", chart_color("ink")},
+                                {"symbolStrokeWidth", kOutline}}}})}}}},
        {{"mark", {{"type", "text"}, {"color", {{"expr", "datum.ink"}}}}},
         {"encoding",
          {{"x", middle},

@@ -23,12 +23,7 @@ double area_of(double bytes, const Extent& memory) {
 }  // namespace
 
 Block cost_tradeoff_figure(const std::vector<CostPoint>& points) {
-  Block block{.id = "cost-tradeoff",
-              .title = "Accuracy against cost",
-              .words = {},
-              .table = {},
-              .chart = {},
-              .missing = {}};
+  Block block = titled("cost-tradeoff", "Accuracy against cost");
   if (points.empty()) {
     block.missing.emplace_back(
         "No arm has both its cost and its accuracy: the parts main and cost give them.");

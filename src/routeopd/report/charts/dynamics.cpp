@@ -118,8 +118,7 @@ void draw_curves(const std::vector<DynamicsPoint>& points, const std::string& de
 }
 
 Block dynamics_figure(const std::vector<DynamicsPoint>& points) {
-  Block block{
-      .id = "dynamics", .title = "Training dynamics", .words = {}, .table = {}, .chart = {}, .missing = {}};
+  Block block = titled("dynamics", "Training dynamics");
   if (points.empty()) {
     block.missing.emplace_back("No run was measured along its way: the part dynamics does it.");
     return block;

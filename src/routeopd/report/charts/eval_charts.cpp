@@ -29,12 +29,7 @@ std::optional<double> times(std::optional<double> value, double factor) {
 }  // namespace
 
 Block eval_accuracy_figure(const std::vector<EvalFiles>& evals) {
-  Block block{.id = "eval-accuracy",
-              .title = "Accuracy by suite",
-              .words = {},
-              .table = {},
-              .chart = {},
-              .missing = {}};
+  Block block = titled("eval-accuracy", "Accuracy by suite");
   std::vector<RangeRow> rows;
   for (const EvalFiles& eval : evals) {
     for_each_suite(eval, [&](const std::string& name, const Json& suite) {
@@ -70,12 +65,7 @@ Block eval_accuracy_figure(const std::vector<EvalFiles>& evals) {
 }
 
 Block eval_lengths_figure(const std::vector<EvalFiles>& evals) {
-  Block block{.id = "eval-lengths",
-              .title = "Length of responses",
-              .words = {},
-              .table = {},
-              .chart = {},
-              .missing = {}};
+  Block block = titled("eval-lengths", "Length of responses");
   std::vector<RangeRow> rows;
   for (const EvalFiles& eval : evals) {
     for_each_suite(eval, [&](const std::string& name, const Json& suite) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <iterator>
 
 #include "routeopd/base/error.h"
@@ -17,10 +18,11 @@ struct NamedSeries {
   int dash;  // of kDashes
 };
 
-const std::array<std::vector<double>, 6> kDashes = {
-    {{}, {6, 3}, {2, 2}, {8, 3, 2, 3}, {10, 4}, {4, 2, 1, 2, 1, 2}}};
+const std::array<std::vector<double>, 9> kDashes = {
+    {{}, {6, 3}, {2, 2}, {8, 3, 2, 3}, {10, 4}, {4, 2, 1, 2, 1, 2}, {1, 4}, {5, 2, 5, 6}, {3, 7}}};
 
-// Those that meet in one figure have different colours, and where colours come again other shapes.
+// The eight main arms, which come first, differ in colour, shape and dash. Where colours come again, shapes and dashes are
+// others.
 constexpr std::array<NamedSeries, 20> kSeries = {{
     {"routeopd", "RouteOPD", "blue", "circle", 0},
     {"fixed_mid", "fixed-mid", "amber", "square", 1},
@@ -28,8 +30,8 @@ constexpr std::array<NamedSeries, 20> kSeries = {{
     {"full_rkl", "full RKL", "green", "diamond", 3},
     {"full_fkl", "full FKL", "purple", "triangle-down", 4},
     {"union_rkl", "union RKL", "grey", "cross", 5},
-    {"union_fkl", "union FKL", "sky", "triangle-right", 3},
-    {"exact", "exact coupling", "ink", "triangle-left", 1},
+    {"union_fkl", "union FKL", "sky", "triangle-right", 6},
+    {"exact", "exact coupling", "ink", "triangle-left", 7},
     {"uniform_deficit", "uniform deficit", "sky", "diamond", 1},
     {"student_proportional", "student-proportional", "green", "triangle-left", 2},
     {"random_background", "random background", "purple", "cross", 2},
@@ -40,14 +42,17 @@ constexpr std::array<NamedSeries, 20> kSeries = {{
     {"independent_clipping", "independent clipping", "grey", "diamond", 2},
     {"fixed_low", "fixed-low", "amber", "triangle-down", 2},
     {"fixed_high", "fixed-high", "amber", "triangle-up", 3},
-    {"reversed", "reversed budget", "purple", "diamond", 4},
+    {"reversed", "reversed budget", "purple", "diamond", 1},
     {"sft", "SFT", "grey", "square", 4},
 }};
 
+// Seven colours, eight shapes, nine dashes: no two of these numbers have a divisor in common, so that places one after the
+// other come to every combination.
 constexpr std::array<std::string_view, 7> kCycle = {"blue",  "vermillion", "green", "purple",
                                                     "amber", "grey",       "sky"};
-constexpr std::array<std::string_view, 7> kShapes = {"circle",        "square", "triangle-up",   "diamond",
-                                                     "triangle-down", "cross",  "triangle-right"};
+constexpr std::array<std::string_view, 8> kShapes = {"circle",         "square",        "triangle-up",
+                                                     "diamond",        "triangle-down", "cross",
+                                                     "triangle-right", "triangle-left"};
 
 const NamedSeries* known(std::string_view name) {
   const auto* const found = std::find_if(kSeries.begin(), kSeries.end(),
@@ -55,9 +60,45 @@ const NamedSeries* known(std::string_view name) {
   return found == kSeries.end() ? nullptr : found;
 }
 
-// Of "routeopd-k64" and "source_only-one" too, whose labels say what differs.
+// Of "routeopd-k64" and "source_only-one" too.
 const NamedSeries* base_of(std::string_view name) {
   return known(name.substr(0, name.find('-')));
+}
+
+SeriesStyle cycle_style(std::size_t place) {
+  return {chart_color(kCycle[place % kCycle.size()]), std::string(kShapes[place % kShapes.size()]),
+          kDashes[place % kDashes.size()]};
+}
+
+bool share_a_part(const SeriesStyle& a, const SeriesStyle& b) {
+  return a.color == b.color || a.shape == b.shape || a.dash == b.dash;
+}
+
+// As a line or as a marker.
+bool look_alike(const SeriesStyle& a, const SeriesStyle& b) {
+  return a.color == b.color && (a.shape == b.shape || a.dash == b.dash);
+}
+
+template <class Clash>
+bool clashes(const SeriesStyle& style, const std::vector<SeriesStyle>& taken, Clash clash) {
+  return std::any_of(taken.begin(), taken.end(),
+                     [&](const SeriesStyle& other) { return clash(style, other); });
+}
+
+// The first of the cycle from this place on that shares nothing with those that are taken. Where there is none, one of the
+// series' own colour that does not look like them; then of any colour; then whatever the place has.
+SeriesStyle free_style(const SeriesStyle& own, std::size_t place, const std::vector<SeriesStyle>& taken) {
+  // As many as can look different.
+  if (taken.size() >= kCycle.size() * kShapes.size()) return cycle_style(place);
+  enum class Wanted { kAllNew, kOwnColor, kAnyColor };
+  for (const Wanted wanted : {Wanted::kAllNew, Wanted::kOwnColor, Wanted::kAnyColor}) {
+    for (std::size_t i = 0; i < kCycle.size() * kShapes.size() * kDashes.size(); ++i) {
+      const SeriesStyle style = cycle_style(place + i);
+      if (wanted == Wanted::kOwnColor && style.color != own.color) continue;
+      if (!clashes(style, taken, wanted == Wanted::kAllNew ? share_a_part : look_alike)) return style;
+    }
+  }
+  return cycle_style(place);
 }
 
 }  // namespace
@@ -84,8 +125,7 @@ SeriesStyle style_of_series(std::string_view name, std::size_t place) {
   if (const NamedSeries* const series = base_of(name))
     return {chart_color(series->color), std::string(series->shape),
             kDashes[static_cast<std::size_t>(series->dash)]};
-  return {chart_color(kCycle[place % kCycle.size()]), std::string(kShapes[place % kShapes.size()]),
-          kDashes[place % kDashes.size()]};
+  return cycle_style(place);
 }
 
 std::string shown_series(std::string_view name) {
@@ -101,10 +141,21 @@ std::string shown_series(std::string_view name) {
 }
 
 SeriesScales scales_of_series(const std::vector<std::string>& names) {
+  std::vector<SeriesStyle> styles(names.size()), taken;
+  // Arms first, so that nothing before them in the order takes their styles.
+  for (const bool arms : {true, false}) {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if ((known(names[i]) != nullptr) != arms) continue;
+      const SeriesStyle own = style_of_series(names[i], i);
+      const bool stays = arms || (base_of(names[i]) != nullptr && !clashes(own, taken, look_alike));
+      styles[i] = stays ? own : free_style(own, i, taken);
+      taken.push_back(styles[i]);
+    }
+  }
   SeriesScales scales;
   Json domain = Json::array(), color = Json::array(), shape = Json::array(), dash = Json::array();
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const SeriesStyle style = style_of_series(names[i], i);
+    const SeriesStyle& style = styles[i];
     domain.push_back(shown_series(names[i]));
     color.push_back(style.color);
     shape.push_back(style.shape);

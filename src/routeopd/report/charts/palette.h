@@ -49,14 +49,16 @@ struct SeriesStyle {
   std::vector<double> dash;  // of a line; empty: solid
 };
 
-// How an arm or a variant of it is drawn, the same in every figure. `place`: its place among those that are drawn,
-// which chooses where the name is none of ours.
+// How an arm is drawn, the same in every figure, and a variant of it that is drawn alone. `place`: its place among those
+// that are drawn, which chooses where the name is none of ours.
 SeriesStyle style_of_series(std::string_view name, std::size_t place);
 
 // "RouteOPD", "sampled-RKL", "fixed-mid", "RouteOPD, k = 64"; names that are none of ours stay as they are.
 std::string shown_series(std::string_view name);
 
-// Scales for the encodings color, shape and strokeDash of these series, in this order: {"domain": names, "range": …}.
+// Scales for the encodings color, shape and strokeDash of these series, in this order: {"domain": names, "range": …}. Arms
+// have their own styles. No other series has the style of an arm or of one before it, neither as a line (colour and dash)
+// nor as a marker (colour and shape), as long as there are such: for some fifty series.
 struct SeriesScales {
   Json color, shape, dash;
 };

@@ -16,20 +16,16 @@ constexpr double kWidth = 480, kHeight = 360, kRadius = 17;
 
 Block phase_portrait_figure(const std::vector<PhasePoint>& arms,
                             const std::vector<PhaseCheckpoint>& checkpoints) {
-  Block block{.id = "phase-portrait",
-              .title = "Fidelity and specificity of an update",
-              .words = {},
-              .table = {},
-              .chart = {},
-              .missing = {}};
+  Block block = titled("phase-portrait", "Fidelity and specificity of an update");
   if (arms.empty() && checkpoints.empty()) {
     block.missing.emplace_back("No arm was probed: the part mechanism does it.");
     return block;
   }
   block.words =
-      "Fidelity: how much of the mass that an update moves follows the teacher's routes. Specificity: 100 "
-      "minus the leakage, "
-      "the change that falls on unrelated tokens. Up and right is what is wanted. Large markers are arms, "
+      "Fidelity: of the mass that an update takes from tokens the student has too much of, the part that "
+      "comes up on tokens it has too little of. Specificity: 100 minus the leakage, the share of all gains "
+      "that "
+      "go to tokens without a deficit. Up and right is what is wanted. Large markers are arms, "
       "each one "
       "fresh-AdamW step at one RMS, with Avg@n inside where it is known; small ones RouteOPD's checkpoints, "
       "joined in order.";

@@ -32,12 +32,7 @@ std::string intervention_words(std::string name) {
 }  // namespace
 
 Block probe_distributions_figure(const std::vector<ProbeFiles>& probes) {
-  Block block{.id = "probe-distributions",
-              .title = "Where updates go, over states",
-              .words = {},
-              .table = {},
-              .chart = {},
-              .missing = {}};
+  Block block = titled("probe-distributions", "Where updates go, over states");
   std::vector<RangeRow> rows;
   for (const Measure& measure : kMeasures) {
     for (const ProbeFiles& probe : probes) {
@@ -88,12 +83,7 @@ Block probe_distributions_figure(const std::vector<ProbeFiles>& probes) {
 }
 
 Block probe_strata_figure(const std::vector<ProbeFiles>& probes) {
-  Block block{.id = "probe-strata",
-              .title = "Where updates go, by kind of state",
-              .words = {},
-              .table = {},
-              .chart = {},
-              .missing = {}};
+  Block block = titled("probe-strata", "Where updates go, by kind of state");
   static constexpr std::array<Measure, 3> kKinds = {{{"concentration", "by concentration"},
                                                      {"mismatch", "by mismatch mass"},
                                                      {"entropy", "by teacher entropy"}}};

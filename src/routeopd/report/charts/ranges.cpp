@@ -51,20 +51,7 @@ void draw_ranges(const std::vector<RangeRow>& ranges, const RangeWords& words, B
   layers.push_back({{"mark", {{"type", "point"}, {"size", 55}, {"color", inner ? chart_color("ink") : blue}}},
                     {"encoding", {{"x", x("middle")}, {"y", y}}}});
   block.chart = chart_of(block.title, words.description, rows);
-  block.chart["facet"] = {{"row",
-                           {{"field", "group"},
-                            {"type", "nominal"},
-                            {"sort", groups},
-                            {"header",
-                             {{"labelAngle", 0},
-                              {"labelAlign", "left"},
-                              {"labelOrient", "top"},
-                              {"labelPadding", -14},
-                              {"labelAnchor", "start"},
-                              {"title", nullptr}}}}}};
-  block.chart["spec"] = {{"width", 380}, {"height", {{"step", 20}}}, {"layer", layers}};
-  block.chart["spacing"] = 8;
-  block.chart["resolve"] = {{"scale", {{"y", "independent"}}}};
+  add_row_panels(block.chart, "group", groups, std::move(layers));
 }
 
 }  // namespace routeopd::report

@@ -31,12 +31,7 @@ constexpr Stratum kUnknown = {0, "c unknown", "grey", "cross"};
 }  // namespace
 
 Block route_records_figure(const std::vector<RoutePoint>& routes, const std::string& of) {
-  Block block{.id = "route-records",
-              .title = "Target and achieved change, route by route",
-              .words = {},
-              .table = {},
-              .chart = {},
-              .missing = {}};
+  Block block = titled("route-records", "Target and achieved change, route by route");
   if (routes.empty()) {
     block.missing.emplace_back("No route records: routes.jsonl of a probe directory holds them.");
     return block;

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kMostSteps = 250;  // of a line: more are no wider than a pixel
 constexpr std::size_t kMostTimes = 6;    // runs whose times are drawn
+constexpr double kTimeWidth = 480;       // pixels of the picture of times
 
 struct Curve {
   const char* key;
@@ -36,14 +37,14 @@ struct Stage {
   std::string_view key, color;
 };
 
-// In the order of a step; neighbours differ in lightness.
+// In the order of a step. All contrast with the ground; neighbours differ in hue or lightness and have an outline.
 constexpr std::array<Stage, 7> kStages = {{{"rollout", "blue"},
                                            {"score", "amber"},
                                            {"route", "ink"},
                                            {"learn", "sky"},
                                            {"save", "purple"},
-                                           {"eval", "grey"},
-                                           {"other", "line"}}};
+                                           {"eval", "green"},
+                                           {"other", "grey"}}};
 
 // Every n-th line, and the last.
 template <class Use>
@@ -66,12 +67,7 @@ void add_points(const std::string& name, const std::vector<Json>& lines, const c
 }  // namespace
 
 Block run_curves_figure(const std::vector<RunFiles>& runs) {
-  Block block{.id = "run-curves",
-              .title = "Training, step by step",
-              .words = {},
-              .table = {},
-              .chart = {},
-              .missing = {}};
+  Block block = titled("run-curves", "Training, step by step");
   std::vector<DynamicsPoint> points;
   for (const RunFiles& run : runs) {
     for (const EvalFiles& eval : run.evals) {
@@ -96,18 +92,20 @@ Block run_curves_figure(const std::vector<RunFiles>& runs) {
 }
 
 Block run_time_figure(const std::vector<RunFiles>& runs) {
-  Block block{
-      .id = "run-time", .title = "Time of a step", .words = {}, .table = {}, .chart = {}, .missing = {}};
+  Block block = titled("run-time", "Time of a step");
   Json rows = Json::array(), order = Json::array(), stages = Json::array(), colors = Json::array();
+  std::size_t most_bars = 1;  // of one run
   for (const RunFiles& run : runs) {
     if (order.size() == kMostTimes) {
       block.missing.emplace_back("Times are drawn of the first six runs alone.");
       break;
     }
     order.push_back(run.shown);
+    std::size_t bars = 0;
     for_some(run.metrics, [&](const Json& line) {
       const auto step = whole_at(line, "step");
       if (!step) return;
+      most_bars = std::max(most_bars, ++bars);
       double other = number_at(line, {"time", "total"}).value_or(0);
       for (std::size_t i = 0; i < kStages.size(); ++i) {
         const bool last = i + 1 == kStages.size();
@@ -150,10 +148,13 @@ Block run_time_figure(const std::vector<RunFiles>& runs) {
                               {"labelPadding", -14},
                               {"labelAnchor", "start"},
                               {"title", nullptr}}}}}};
+  // Many steps have narrow bars, which a wide outline would cover.
+  const double outline = std::min(0.5, 0.1 * kTimeWidth / static_cast<double>(most_bars));
   block.chart["spec"] = {
-      {"width", 480},
+      {"width", kTimeWidth},
       {"height", 130},
-      {"mark", {{"type", "bar"}, {"width", {{"band", 1}}}}},
+      {"mark",
+       {{"type", "bar"}, {"width", {{"band", 1}}}, {"stroke", chart_color("ink")}, {"strokeWidth", outline}}},
       {"encoding",
        {{"x",
          {{"field", "step"},
@@ -162,10 +163,13 @@ Block run_time_figure(const std::vector<RunFiles>& runs) {
           {"axis", {{"labelAngle", 0}, {"labelOverlap", true}, {"grid", false}, {"ticks", false}}}}},
         {"y", quantity("seconds", "seconds")},
         {"order", {{"field", "place"}, {"type", "quantitative"}}},
-        {"color",
-         category("stage", "",
-                  {{"scale", {{"domain", stages}, {"range", colors}}},
-                   {"legend", {{"title", nullptr}, {"symbolType", "square"}, {"symbolStrokeWidth", 0}}}})}}}};
+        {"color", category("stage", "",
+                           {{"scale", {{"domain", stages}, {"range", colors}}},
+                            {"legend",
+                             {{"title", nullptr},
+                              {"symbolType", "square"},
+                              {"symbolStrokeColor", chart_color("ink")},
+                              {"symbolStrokeWidth", 0.5}}}})}}}};
   block.chart["resolve"] = {{"scale", {{"x", "independent"}}}};
   return block;
 }

@@ -93,6 +93,23 @@ Json chart_of(const std::string& title, const std::string& description, Json row
           {"data", {{"values", std::move(rows)}}}};
 }
 
+void add_row_panels(Json& chart, std::string_view field, const Json& order, Json layers) {
+  chart["facet"] = {{"row",
+                     {{"field", field},
+                      {"type", "nominal"},
+                      {"sort", order},
+                      {"header",
+                       {{"labelAngle", 0},
+                        {"labelAlign", "left"},
+                        {"labelOrient", "top"},
+                        {"labelPadding", -14},
+                        {"labelAnchor", "start"},
+                        {"title", nullptr}}}}}};
+  chart["spec"] = {{"width", 380}, {"height", {{"step", 20}}}, {"layer", std::move(layers)}};
+  chart["spacing"] = 8;
+  chart["resolve"] = {{"scale", {{"y", "independent"}}}};
+}
+
 Json quantity(std::string_view field, std::string_view title, const Json& more) {
   return encoded(field, "quantitative", title, more);
 }
@@ -155,14 +172,27 @@ std::string short_number(double value, int digits) {
   return fmt::format("{:.{}f}", value, digits);
 }
 
+namespace {
+
+// Where each character of visible text begins.
+std::vector<std::size_t> beginnings(const std::string& shown) {
+  std::vector<std::size_t> all;
+  for (std::size_t at = 0; at < shown.size(); at += text::utf8_length(shown[at])) all.push_back(at);
+  return all;
+}
+
+}  // namespace
+
 std::string short_text(std::string_view text, std::size_t most) {
   const std::string shown = visible(text);
-  std::size_t at = 0, count = 0, cut = 0;
-  while (at < shown.size()) {
-    if (++count == most) cut = at;
-    at += text::utf8_length(shown[at]);
-  }
-  return count <= most ? shown : shown.substr(0, cut) + "…";
+  const std::vector<std::size_t> begins = beginnings(shown);
+  return begins.size() <= most ? shown : shown.substr(0, begins[most - 1]) + "…";
+}
+
+std::string end_of_text(std::string_view text, std::size_t most) {
+  const std::string shown = visible(text);
+  const std::vector<std::size_t> begins = beginnings(shown);
+  return begins.size() <= most ? shown : "…" + shown.substr(begins[begins.size() - most + 1]);
 }
 
 std::vector<LabelPlace> place_labels(std::span<const LabelledPoint> points, double width, double height,

@@ -22,6 +22,9 @@ Json chart_of(const std::string& title, const std::string& description, Json row
 Json quantity(std::string_view field, std::string_view title, const Json& more = Json::object());
 Json category(std::string_view field, std::string_view title, const Json& more = Json::object());
 
+// One row of panels for each value of `field`, in the given order, its name over it; `layers` are drawn in each.
+void add_row_panels(Json& chart, std::string_view field, const Json& order, Json layers);
+
 // A column of the data as a reader sees it.
 struct DataColumn {
   std::string field;
@@ -48,6 +51,8 @@ std::string short_number(double value, int digits);
 
 // A token or a name in at most `most` characters, visible, with "…" in place of what is cut.
 std::string short_text(std::string_view text, std::size_t most);
+// The same of its end.
+std::string end_of_text(std::string_view text, std::size_t most);
 
 // A point in pixels, and the words that belong beside it.
 struct LabelledPoint {

@@ -74,8 +74,10 @@ State state_of(const Json& example) {
   }
   if (const auto action = example.find("action"); action != example.end())
     state.action = whole_at(*action, "id");
-  state.where = fmt::format("The state is a real one of the bank, behind “{}”.",
-                            short_text(text_at(example, "prefix"), 80));
+  const std::string choice = text_at(example, "choice");
+  state.where = fmt::format("The state is a real one of the bank{}, behind “{}”.",
+                            choice.empty() ? "" : fmt::format(" ({})", short_text(choice, 160)),
+                            end_of_text(text_at(example, "prefix"), 80));
   return state;
 }
 
@@ -88,12 +90,7 @@ bool no_state(const Json& example, Block& block) {
 }  // namespace
 
 Block scalar_credit_figure(const Json& example) {
-  Block block{.id = "scalar-credit",
-              .title = "What scalar credit leaves open",
-              .words = {},
-              .table = {},
-              .chart = {},
-              .missing = {}};
+  Block block = titled("scalar-credit", "What scalar credit leaves open");
   if (no_state(example, block)) return block;
   const State state = state_of(example);
   const std::optional<double> advantage = number_at(example, {"advantage"});
@@ -351,12 +348,7 @@ Json potentials_picture(const Json& rows, const Json& order, std::optional<doubl
 }  // namespace
 
 Block operator_figure(const Json& example) {
-  Block block{.id = "operator",
-              .title = "The operator at one state",
-              .words = {},
-              .table = {},
-              .chart = {},
-              .missing = {}};
+  Block block = titled("operator", "The operator at one state");
   if (no_state(example, block)) return block;
   const State state = state_of(example);
   const std::vector<const StateId*> sources = ends_of(state, true), destinations = ends_of(state, false);
