@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "command.h"
 #include "progress.h"
@@ -15,6 +16,7 @@
 #include "routeopd/report/text_table.h"
 #include "routeopd/text/compatibility.h"
 #include "routeopd/text/prompts.h"
+#include "routeopd/train/recipe.h"
 
 namespace routeopd::app {
 namespace {
@@ -81,9 +83,9 @@ void run_make(MakeArguments& arguments) {
   Progress progress("probe make", -1, arguments.output.quiet);
   const model::Model student = model::load_model(arguments.student),
                      teacher = model::load_model(arguments.teacher);
-  const std::int64_t wanted = arguments.options.max_new_tokens;
-  arguments.options.max_new_tokens = std::min(engine::longest_response(student, prompts, wanted, wanted),
-                                              engine::longest_response(teacher, prompts, wanted, wanted));
+  for (const model::Model* const model : {&student, &teacher})
+    arguments.options.max_new_tokens =
+        engine::longest_response(*model, prompts, 0, arguments.options.max_new_tokens);
   progress.update(0, fmt::format("{} prompts are answered and read", prompts.size()));
   probe::Bank bank = probe::make_bank(student, teacher, tokenizer.real_ids(), prompts, arguments.options);
   bank.student = {arguments.student, formats::weights_sha256(arguments.student)};
@@ -115,6 +117,16 @@ void run_run(const RunArguments& arguments) {
                               .optimizer = {},
                               .out = arguments.out,
                               .dump = arguments.dump};
+  if (!arguments.moments.empty()) {
+    // The moments belong to the run's own decay rates: RUN/checkpoints/step_N lies two levels under its recipe.
+    const std::filesystem::path recipe =
+        std::filesystem::absolute(arguments.moments).lexically_normal() / ".." / ".." / "recipe.toml";
+    if (!std::filesystem::exists(recipe))
+      throw UserError(
+          "--moments: {} is no checkpoint of a run: expected RUN/checkpoints/step_N beside RUN/recipe.toml",
+          arguments.moments);
+    request.optimizer = train::read_recipe(recipe.lexically_normal().string()).optimizer;
+  }
   request.optimizer.lr = arguments.lr;
   const routing::ObjectiveOptions frozen = probe::read_bank(arguments.bank).objective;
   for (const std::string& words : arguments.arms) request.arms.push_back(probe::arm_of(words, frozen));
@@ -124,9 +136,10 @@ void run_run(const RunArguments& arguments) {
     request.interventions.assign(probe::kInterventions.begin(), probe::kInterventions.end());
   Json result;
   {
-    Progress progress("probe", -1, arguments.output.quiet);
+    std::optional<Progress> progress;  // how much there is to do is known when the models are loaded
     result = probe::run_probe(request, [&](std::int64_t done, std::int64_t total, const std::string& what) {
-      progress.update(done, fmt::format("{} of {}: {}", done + 1, total, what));
+      if (!progress) progress.emplace("probe", total, arguments.output.quiet);
+      progress->update(done, fmt::format("{} of {}: {}", done + 1, total, what));
     });
   }
   if (arguments.output.json) {
@@ -194,7 +207,7 @@ void add_run(CLI::App& app) {
       "pair_isolated, potential_wide, potential_matched, fresh_adamw, saved_adamw, sgd; all where none is "
       "named, each for the arms it applies to");
   app.add_option("--moments", arguments->moments,
-                 "A checkpoint whose AdamW moments saved_adamw goes on with");
+                 "RUN/checkpoints/step_N, whose AdamW moments and settings saved_adamw goes on with");
   app.add_option("--lr", arguments->lr, "Learning rate of the update that the others are matched to")
       ->check(between(1e-12, 1))
       ->capture_default_str();

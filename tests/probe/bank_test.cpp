@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
+#include <functional>
 #include <iterator>
 
 #include "bank_testing.h"
@@ -126,6 +128,42 @@ TEST(Bank, SaysWhenItsFileWasChanged) {
   }
   std::ofstream(path, std::ios::binary) << bytes.substr(0, bytes.size() - 5);
   EXPECT_THROW(read_bank(path), UserError);
+}
+
+// What does not fit is refused behind a right hash too: a bank may come from anybody.
+TEST(Bank, RefusesWhatDoesNotFit) {
+  const TemporaryDirectory directory;
+  const TinyPair pair;
+  const Bank good = tiny_bank(pair, 8);
+  const auto path = directory.path() / "bank";
+  using Damage = std::function<void(Bank&)>;
+  const std::vector<std::pair<std::string, Damage>> damages = {
+      {"not in the vocabulary", [](Bank& bank) { bank.frozen.source_SM[0] = kTinyIds; }},
+      {"not in the vocabulary", [](Bank& bank) { bank.rollout.id_N[0] = -1; }},
+      {"one end", [](Bank& bank) { bank.frozen.destination_SM[0] = -1; }},
+      {"do not ascend", [](Bank& bank) { bank.states_S[1] = bank.states_S[0]; }},
+      {"outside the responses", [](Bank& bank) { bank.states_S.back() = 1 << 20; }},
+      {"supports do not fit", [](Bank& bank) { bank.frozen.teacher_logits_L.pop_back(); }},
+      {"supports do not fit", [](Bank& bank) { bank.frozen.teacher_logits_L[0] = NAN; }},
+      {"does not ascend",
+       [](Bank& bank) { bank.frozen.transport_S[0].ids[1] = bank.frozen.transport_S[0].ids[0]; }},
+      {"routes do not fit", [](Bank& bank) { bank.frozen.target_SM.pop_back(); }},
+      {"routes do not fit", [](Bank& bank) { bank.frozen.target_SM[0] = INFINITY; }},
+      {"entropies do not fit", [](Bank& bank) { bank.frozen.teacher_entropy_S.pop_back(); }},
+      {"hidden states do not fit",
+       [](Bank& bank) { bank.teacher_hidden_SG = bank.teacher_hidden_SG.clone().fill_(NAN); }},
+      {"prompt of it is empty", [](Bank& bank) { bank.rollout.prompt_ids_P[0].clear(); }},
+      {"out of range", [](Bank& bank) { bank.real_ids = 0; }},
+      {"other pairs", [](Bank& bank) { bank.objective.m = 4; }},
+      {"draws pairs",
+       [](Bank& bank) { bank.objective = routing::objective_from({{"arm", "sampled_rkl"}}); }}};
+  for (const auto& [words, damage] : damages) {
+    Bank bank = good;
+    damage(bank);
+    write_bank(bank, path);
+    EXPECT_THAT([&] { read_bank(path); }, testing::ThrowsMessage<UserError>(testing::AllOf(
+                                              testing::HasSubstr(path.string()), testing::HasSubstr(words))));
+  }
 }
 
 TEST(Bank, RefusesWhatItCannotFreeze) {

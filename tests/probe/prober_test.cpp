@@ -11,7 +11,6 @@
 
 #include "bank_testing.h"
 #include "routeopd/base/atomic_file.h"
-#include "routeopd/probe/arm_statistics.h"
 #include "routeopd/probe/dense_rows.h"
 #include "routeopd/routing/huber.h"
 #include "routeopd/routing/reference_divergences.h"
@@ -164,6 +163,7 @@ TEST_F(Ladder, AppliesWhereAnArmHasWhatItNeeds) {
   EXPECT_FALSE(applies(named("source_only"), Intervention::kPairIsolated));
   EXPECT_TRUE(applies(named("sampled_rkl"), Intervention::kSgd));
   EXPECT_FALSE(applies(named("routeopd"), Intervention::kSavedAdamW)) << "no moments were given";
+  EXPECT_FALSE(applies(named("sft"), Intervention::kFreshAdamW)) << "it knows no teacher";
 }
 
 // For another student the states stay and the problem is that student's.
@@ -222,7 +222,7 @@ TEST(ParameterStep, IsTheUpdateOfTraining) {
 TEST_F(Ladder, LossVarianceIsThatOfRedraws) {
   for (const char* arm : {"routeopd", "no_mass", "independent_clipping", "source_only"}) {
     const routing::ObjectiveOptions options = named(arm).objective;
-    const ArmStatistics told = arm_statistics(bank, bank.frozen, options);
+    const ArmStatistics told = prober.statistics(named(arm));
     constexpr std::uint64_t kRedraws = 2000;
     double variance = 0, routed = 0;
     std::size_t at = 0;
@@ -249,11 +249,49 @@ TEST_F(Ladder, LossVarianceIsThatOfRedraws) {
   }
 }
 
+// The moments by powers of the potentials against the sum over all pairs.
+TEST_F(Ladder, LossVarianceIsThatOfTheWholeCoupling) {
+  const routing::ObjectiveOptions options = named("routeopd").objective;
+  for (std::size_t s = 0; s < bank.states(); ++s) {
+    const reference::Transport& state = bank.frozen.transport_S[s];
+    double first = 0, second = 0;
+    for (std::size_t a = 0; a < state.ids.size(); ++a) {
+      for (std::size_t b = 0; b < state.ids.size(); ++b) {
+        const double moved = state.bounded[b] - state.bounded[a], loss = state.mass * moved * moved / 2;
+        first += state.q_minus[a] * state.q_plus[b] * loss;
+        second += state.q_minus[a] * state.q_plus[b] * loss * loss;
+      }
+    }
+    const StateDemand demand = demand_of(state, options, 42, {});
+    EXPECT_NEAR(demand.loss_mean, first, 1e-14);
+    EXPECT_NEAR(demand.loss_variance, (second - first * first) / 3, 1e-14);
+  }
+}
+
+// k is the arm's own: a wider support holds more mass, and other pairs.
+TEST_F(Ladder, StatisticsAreOfTheArmsOwnSupport) {
+  const ArmStatistics narrow = prober.statistics(named("routeopd", {{"k", 2}})),
+                      wide = prober.statistics(named("routeopd", {{"k", "full"}}));
+  EXPECT_LT(*narrow.student_mass, *wide.student_mass);
+  EXPECT_LT(*narrow.teacher_mass, *wide.teacher_mass);
+  EXPECT_NEAR(*wide.student_mass, 1, 1e-5);
+  EXPECT_GT(*narrow.coverage, *wide.coverage) << "three pairs cover two ids better than all";
+  EXPECT_FALSE(prober.statistics(named("full_rkl")).budget);
+}
+
+// Budgets by concentration are the arm's, not the bank's.
+TEST_F(Ladder, BudgetsAreTheArms) {
+  const ProbeRow row = prober.run(named("fixed_high"), Intervention::kPairIsolated);
+  for (std::size_t s = 0; s < bank.states(); ++s)
+    EXPECT_NEAR(row.changes.budget_S[s], bank.frozen.transport_S[s].routed ? std::log(1.5) : 0, 1e-6);
+  EXPECT_TRUE(prober.run(named("sampled_rkl"), Intervention::kSgd).changes.budget_S.empty());
+}
+
 TEST_F(Ladder, OneSharedPotentialHasNoCycleToViolate) {
-  EXPECT_EQ(*arm_statistics(bank, bank.frozen, named("routeopd").objective).cycle_violations, 0);
-  EXPECT_EQ(*arm_statistics(bank, bank.frozen, named("fixed_high").objective).cycle_violations, 0);
-  EXPECT_GT(*arm_statistics(bank, bank.frozen, named("independent_clipping").objective).cycle_violations, 0);
-  EXPECT_FALSE(arm_statistics(bank, bank.frozen, named("full_rkl").objective).cycle_violations);
+  EXPECT_EQ(*prober.statistics(named("routeopd")).cycle_violations, 0);
+  EXPECT_EQ(*prober.statistics(named("fixed_high")).cycle_violations, 0);
+  EXPECT_GT(*prober.statistics(named("independent_clipping")).cycle_violations, 0);
+  EXPECT_FALSE(prober.statistics(named("full_rkl")).cycle_violations);
 }
 
 }  // namespace

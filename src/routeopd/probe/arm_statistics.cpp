@@ -3,8 +3,10 @@
 #include "routeopd/probe/arm_statistics.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
+#include <vector>
 
 #include "routeopd/routing/huber.h"
 
@@ -17,8 +19,6 @@ using reference::Transport;
 // The pair loss's residual at Delta = 0 with the sign turned: what the pair (positions a, b of U) is asked to move.
 double wanted(const Transport& state, std::size_t a, std::size_t b,
               const routing::ObjectiveOptions& options) {
-  if (options.side == routing::Side::kSource) return state.bounded[a];
-  if (options.side == routing::Side::kDestination) return state.bounded[b];
   if (options.target == routing::Target::kShared) return state.bounded[b] - state.bounded[a];
   return std::clamp(state.potential[b] - state.potential[a], 0.0, state.budget);
 }
@@ -30,26 +30,62 @@ std::vector<std::size_t> places(const reference::Values& shares) {
   return found;
 }
 
-// Mean and variance of the token loss weight / m sum h(D) over redraws of m independent pairs, exactly: the pairs are
-// independent, so the variance of their mean is that of one over m.
+// Mean and second moment of h(wanted) for one pair of the product coupling.
 struct Moments {
-  double mean = 0, variance = 0;
-};
-Moments loss_moments(const Transport& state, const routing::ObjectiveOptions& options) {
   double first = 0, second = 0;
+};
+
+constexpr std::size_t kMostPairs = std::size_t{1} << 22;  // summed one by one at a state; 10 ms
+
+// NaN where there are too many.
+Moments moments_by_pairs(const Transport& state, const routing::ObjectiveOptions& options) {
+  Moments sum;
   const std::vector<std::size_t> sources = places(state.q_minus), destinations = places(state.q_plus);
+  if (sources.size() * destinations.size() > kMostPairs) return {std::nan(""), std::nan("")};
   for (const std::size_t a : sources) {
     for (const std::size_t b : destinations) {
       const double share = state.q_minus[a] * state.q_plus[b];
       const double h = routing::huber(wanted(state, a, b, options), options.kappa);
-      first += share * h;
-      second += share * h * h;
+      sum.first += share * h;
+      sum.second += share * h * h;
     }
   }
-  const double weight = options.weight == routing::Weight::kMass ? state.mass : 1;
-  return {
-      .mean = weight * first,
-      .variance = weight * weight * std::max(second - first * first, 0.0) / static_cast<double>(options.m)};
+  return sum;
+}
+
+// A shared target phi(b) - phi(a) that stays within kappa: h = (phi(b) - phi(a))^2 / 2, so that both moments are sums over
+// products of the potentials' own, and a support of k ids costs k in place of k^2. By binomials, with X_i = E-[phi^i] and
+// Y_i = E+[phi^i]:  E[(y - x)^n] = sum_i C(n, i) (-1)^i X_i Y_{n-i}.
+Moments moments_by_powers(const Transport& state) {
+  std::array<double, 5> x{}, y{};
+  for (std::size_t i = 0; i < state.ids.size(); ++i) {
+    double power = 1;
+    for (std::size_t n = 0; n < x.size(); ++n, power *= state.bounded[i]) {
+      x[n] += state.q_minus[i] * power;
+      y[n] += state.q_plus[i] * power;
+    }
+  }
+  const double square = y[2] - 2 * x[1] * y[1] + x[2];
+  const double fourth = y[4] - 4 * x[1] * y[3] + 6 * x[2] * y[2] - 4 * x[3] * y[1] + x[4];
+  return {.first = square / 2, .second = fourth / 4};
+}
+
+// One-sided arms ask for phi at one end alone.
+Moments moments_of_side(const Transport& state, const routing::ObjectiveOptions& options) {
+  Moments sum;
+  const reference::Values& shares = options.side == routing::Side::kSource ? state.q_minus : state.q_plus;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const double h = routing::huber(state.bounded[i], options.kappa);
+    sum.first += shares[i] * h;
+    sum.second += shares[i] * h * h;
+  }
+  return sum;
+}
+
+Moments moments_of(const Transport& state, const routing::ObjectiveOptions& options) {
+  if (options.side != routing::Side::kPair) return moments_of_side(state, options);
+  const bool quadratic = options.target == routing::Target::kShared && state.budget <= options.kappa;
+  return quadratic ? moments_by_powers(state) : moments_by_pairs(state, options);
 }
 
 // A place drawn by `shares`, `without` one of them (or none: SIZE_MAX).
@@ -66,11 +102,8 @@ std::size_t draw(const reference::Values& shares, float u, std::size_t without =
   return last;
 }
 
-struct Cycles {
-  std::int64_t drawn = 0, violated = 0;
-};
 void count_cycles(const Transport& state, const routing::ObjectiveOptions& options, std::uint64_t seed,
-                  const StateAddress& address, Cycles& cycles) {
+                  const StateAddress& address, StateDemand& demand) {
   if (places(state.q_minus).size() < 2 || places(state.q_plus).size() < 2) return;
   for (std::uint32_t i = 0; i < kCycleDraws; ++i) {
     const PhiloxBlock words = addressed_words(seed, Purpose::kProbe, address, i + 1);
@@ -80,8 +113,8 @@ void count_cycles(const Transport& state, const routing::ObjectiveOptions& optio
                       b2 = draw(state.q_plus, unit_uniform(words[3]), b1);
     const auto target = [&](std::size_t a, std::size_t b) { return wanted(state, a, b, options); };
     const double open = target(a1, b1) + target(a2, b2) - target(a1, b2) - target(a2, b1);
-    ++cycles.drawn;
-    cycles.violated += std::abs(open) > options.delta_target ? 1 : 0;
+    ++demand.cycles;
+    demand.violated += std::abs(open) > options.delta_target ? 1 : 0;
   }
 }
 
@@ -98,42 +131,51 @@ double covered(const Transport& state, const std::vector<reference::Pair>& pairs
 
 }  // namespace
 
-ArmStatistics arm_statistics(const Bank& bank, const Frozen& frozen,
+StateDemand demand_of(const Transport& state, const routing::ObjectiveOptions& options, std::uint64_t seed,
+                      const StateAddress& address) {
+  StateDemand demand;
+  if (!state.routed) return demand;
+  demand.routed = true;
+  demand.budget = state.budget;
+  if (options.side == routing::Side::kPair) count_cycles(state, options, seed, address, demand);
+  if (options.pairs != routing::Pairs::kSample) return demand;
+  // The pairs are independent: the variance of their mean is that of one over m.
+  const Moments one = moments_of(state, options);
+  const double weight = options.weight == routing::Weight::kMass ? state.mass : 1;
+  demand.loss_mean = weight * one.first;
+  const double variance = one.second - one.first * one.first;
+  demand.loss_variance = weight * weight * (variance < 0 ? 0 : variance) / options.m;  // NaN stays
+  // Coverage speaks of the drawn destinations b; a control's b' replaces them afterwards.
+  routing::ObjectiveOptions drawn = options;
+  drawn.destination = routing::Destination::kTeacherDeficit;
+  demand.coverage = covered(state, reference::sample_pairs(state, {}, drawn, seed, address));
+  return demand;
+}
+
+ArmStatistics arm_statistics(std::span<const StateDemand> demand_S,
                              const routing::ObjectiveOptions& options) {
   ArmStatistics statistics;
-  if (options.loss != routing::Loss::kRouted) return statistics;
-  const bool sampled = options.pairs == routing::Pairs::kSample;
-  double routed = 0, budget = 0, coverage = 0, variance = 0, mean = 0;
-  Cycles cycles;
-  std::size_t at = 0;  // in teacher_logits_L
-  for (std::size_t s = 0; s < bank.states(); ++s) {
-    const Transport& base = frozen.transport_S[s];
-    reference::Values teacher;
-    for (std::size_t i = 0; i < base.ids.size(); ++i)
-      teacher.push_back(static_cast<double>(frozen.teacher_logits_L[at++]));
-    const Transport state = reference::transport(base.ids, base.student_logits, teacher, options);
-    if (!state.routed) continue;
-    ++routed;
-    budget += state.budget;
-    const StateAddress& address = bank.rollout.address_N[bank.states_S[s]];
-    if (options.side == routing::Side::kPair) count_cycles(state, options, bank.seed, address, cycles);
-    if (!sampled) continue;
-    const Moments moments = loss_moments(state, options);
-    mean += moments.mean;
-    variance += moments.variance;
-    // Coverage speaks of the drawn destinations b; a control's b' replaces them afterwards.
-    routing::ObjectiveOptions drawn = options;
-    drawn.destination = routing::Destination::kTeacherDeficit;
-    coverage += covered(state, reference::sample_pairs(state, {}, drawn, bank.seed, address));
+  double routed = 0, cycles = 0, violated = 0;
+  StateDemand sum;
+  for (const StateDemand& demand : demand_S) {
+    routed += demand.routed ? 1 : 0;
+    cycles += static_cast<double>(demand.cycles);
+    violated += static_cast<double>(demand.violated);
+    sum.budget += demand.budget;
+    sum.coverage += demand.coverage;
+    sum.loss_mean += demand.loss_mean;
+    sum.loss_variance += demand.loss_variance;
   }
   if (routed == 0) return statistics;
-  statistics.budget = budget / routed;
-  if (cycles.drawn > 0)
-    statistics.cycle_violations = static_cast<double>(cycles.violated) / static_cast<double>(cycles.drawn);
-  if (!sampled) return statistics;
-  statistics.coverage = coverage / routed;
-  statistics.loss_variance = variance / routed;
-  mean /= routed;
+  statistics.budget = sum.budget / routed;
+  if (cycles > 0) statistics.cycle_violations = violated / cycles;
+  if (options.pairs != routing::Pairs::kSample) return statistics;
+  statistics.coverage = sum.coverage / routed;
+  if (std::isnan(sum.loss_variance)) return statistics;
+  // States that are not routed have no loss, and count.
+  const auto states = static_cast<double>(demand_S.size());
+  statistics.loss_variance = sum.loss_variance / states;
+  const double mean = sum.loss_mean / states;
   if (mean > 0) statistics.relative_loss_variance = *statistics.loss_variance / (mean * mean);
   return statistics;
 }

@@ -12,17 +12,6 @@
 namespace routeopd::probe {
 namespace {
 
-void check_draws_pairs(const routing::ObjectiveOptions& objective) {
-  routing::check_objective(objective);
-  if (objective.loss != routing::Loss::kRouted || objective.pairs != routing::Pairs::kSample ||
-      objective.side != routing::Side::kPair || objective.target != routing::Target::kShared)
-    throw UserError(
-        "bank: expected an objective that draws pairs with shared targets, such as routeopd, got {}",
-        objective.arm);
-  if (objective.k == routing::kFullSupport)
-    throw UserError("bank: expected a number for k; the support of every state is kept");
-}
-
 // The responses that have chosen states, each up to its last one, and where those states are then.
 void keep_chosen(const Rollout& whole, const std::vector<std::size_t>& chosen, Bank& bank) {
   Rollout& kept = bank.rollout;
@@ -52,9 +41,20 @@ void keep_chosen(const Rollout& whole, const std::vector<std::size_t>& chosen, B
 
 }  // namespace
 
+void check_bank_objective(const routing::ObjectiveOptions& objective) {
+  routing::check_objective(objective);
+  if (objective.loss != routing::Loss::kRouted || objective.pairs != routing::Pairs::kSample ||
+      objective.side != routing::Side::kPair || objective.target != routing::Target::kShared)
+    throw UserError(
+        "bank: expected an objective that draws pairs with shared targets, such as routeopd, got {}",
+        objective.arm);
+  if (objective.k == routing::kFullSupport)
+    throw UserError("bank: expected a number for k; the support of every state is kept");
+}
+
 Bank make_bank(const model::Model& student, const model::Model& teacher, std::int32_t real_ids,
                std::span<const Prompt> prompts, const BankOptions& options) {
-  check_draws_pairs(options.objective);
+  check_bank_objective(options.objective);
   Bank bank;
   bank.real_ids = real_ids;
   bank.seed = options.seed;

@@ -69,6 +69,9 @@ struct BankOptions {
   routing::ObjectiveOptions objective{};  // a routed one with sampled pairs and a support that is a number
 };
 
+// Throws UserError for an objective whose routes a bank cannot hold.
+void check_bank_objective(const routing::ObjectiveOptions& objective);
+
 // Lets the student answer every prompt once at temperature 1 and freezes `states` of the visited states, chosen by
 // addressed random numbers. Throws UserError when the answers have fewer, or the objective draws no pairs.
 Bank make_bank(const model::Model& student, const model::Model& teacher, std::int32_t real_ids,

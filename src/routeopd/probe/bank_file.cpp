@@ -185,11 +185,14 @@ void check(const Reader& file, const Arrays& all, std::int64_t real_ids, std::in
             "an id of it is not in the vocabulary");
   file.need(std::ssize(all.teacher_hidden_SG) == states * hidden && finite(all.teacher_hidden_SG),
             "its teacher's hidden states do not fit");
-  file.need(are_offsets(all.support_offsets_S1, std::ssize(all.support_ids_L)) &&
-                std::ssize(all.support_offsets_S1) == states + 1 &&
-                all.student_logits_L.size() == all.support_ids_L.size() &&
-                all.teacher_logits_L.size() == all.support_ids_L.size() && finite(all.student_logits_L),
-            "its supports do not fit");
+  file.need(
+      are_offsets(all.support_offsets_S1, std::ssize(all.support_ids_L)) &&
+          std::ssize(all.support_offsets_S1) == states + 1 &&
+          all.student_logits_L.size() == all.support_ids_L.size() &&
+          all.teacher_logits_L.size() == all.support_ids_L.size() && finite(all.student_logits_L) &&
+          std::all_of(all.teacher_logits_L.begin(), all.teacher_logits_L.end(),
+                      [](float z) { return std::isfinite(z) || z < 0; }),  // -inf: the teacher gives nothing
+      "its supports do not fit");
   for (std::size_t s = 0; s + 1 < all.support_offsets_S1.size(); ++s) {
     const auto first = all.support_ids_L.begin() + all.support_offsets_S1[s],
                last = all.support_ids_L.begin() + all.support_offsets_S1[s + 1];
@@ -209,6 +212,16 @@ void check(const Reader& file, const Arrays& all, std::int64_t real_ids, std::in
     file.need(all.prompt_number_B[b] >= 0 && all.prompt_number_B[b] < kMostIds && all.sample_B[b] >= 0 &&
                   all.sample_B[b] < 256,
               "an address of its random numbers is out of range");
+}
+
+routing::ObjectiveOptions objective_in(const Reader& file, const Json& settings) {
+  try {
+    const routing::ObjectiveOptions objective = routing::objective_from(settings);
+    check_bank_objective(objective);
+    return objective;
+  } catch (const UserError& error) {
+    file.fail(error.what());
+  }
 }
 
 void fill(Bank& bank, const Arrays& all, std::int64_t hidden) {
@@ -292,12 +305,13 @@ Bank read_bank(const std::filesystem::path& path) {
     bank.student = {about.at("student").at("path"), about.at("student").at("sha256")};
     bank.teacher = {about.at("teacher").at("path"), about.at("teacher").at("sha256")};
     bank.seed = about.at("seed");
-    bank.objective = routing::objective_from(about.at("objective"));
+    bank.objective = objective_in(file, about.at("objective"));
     const std::int64_t real_ids = about.at("real_ids"), hidden = about.at("hidden_size"),
                        pairs = about.at("pairs");
     file.need(real_ids > 0 && real_ids <= kMostIds && hidden > 0 && hidden <= kMostIds && pairs > 0 &&
                   pairs <= kMostPairs,
               "its sizes are out of range");
+    file.need(pairs == bank.objective.m, "it has other pairs than its objective draws");
     check(file, arrays, real_ids, hidden, pairs);
     bank.real_ids = static_cast<std::int32_t>(real_ids);
     bank.frozen.pairs = static_cast<std::int32_t>(pairs);

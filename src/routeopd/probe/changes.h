@@ -36,6 +36,7 @@ StateChange change_of(const routing::reference::Transport& state, const StateRow
 // All states, and the pairs by which targets are judged.
 struct Changes {
   std::vector<double> fidelity_S, leakage_S, mass_after_S;
+  std::vector<double> budget_S;  // B that the arm gave the state; empty: it has none
   std::int32_t pairs = 0;
   std::vector<std::int32_t> source_SM, destination_SM;  // -1: none
   std::vector<double> target_SM, achieved_SM;           // log-odds

@@ -33,16 +33,34 @@ std::vector<Route> routes_at(const Frozen& frozen, std::size_t s) {
   return routes;
 }
 
+// How much of the mismatch mass scalar credit on the sampled token would send to tokens without a deficit: what is released
+// goes to the others in proportion to p_S.
+double astray(const Transport& state, std::int32_t action) {
+  double others = 0, elsewhere = 0;
+  for (std::size_t i = 0; i < state.ids.size(); ++i) {
+    if (state.ids[i] == action) continue;
+    others += state.p_student[i];
+    if (state.deficit[i] <= 0) elsewhere += state.p_student[i];
+  }
+  return others > 0 ? state.mass * elsewhere / others : 0;
+}
+
 std::optional<std::size_t> chosen_state(const Bank& bank, const Frozen& frozen) {
   std::optional<std::size_t> best;
+  double most = 0;
   for (std::size_t s = 0; s < bank.states(); ++s) {
     const Transport& state = frozen.transport_S[s];
-    const auto action = static_cast<std::size_t>(bank.rollout.id_N[bank.states_S[s]]);
+    const std::int32_t action = bank.rollout.id_N[bank.states_S[s]];
     const std::vector<Route> routes = routes_at(frozen, s);
-    const bool fits =
-        state.routed && state.n_deficit >= 2 && !routes.empty() &&
-        std::all_of(routes.begin(), routes.end(), [&](const Route& r) { return r.source == action; });
-    if (fits && (!best || state.mass > frozen.transport_S[*best].mass)) best = s;
+    const bool fits = state.routed && state.n_deficit >= 2 && !routes.empty() &&
+                      std::all_of(routes.begin(), routes.end(), [&](const Route& r) {
+                        return r.source == static_cast<std::size_t>(action);
+                      });
+    const double score = fits ? astray(state, action) : 0;
+    if (score > most) {
+      most = score;
+      best = s;
+    }
   }
   return best;
 }
@@ -142,6 +160,8 @@ Json example_state(const Bank& bank, const Prober& prober, const at::Tensor& tea
   };
   const StateAddress& address = bank.rollout.address_N[bank.states_S[s]];
   return {{"state", s},
+          {"choice",
+           "the one where scalar credit sends most of the mass that should move to tokens without a deficit"},
           {"prompt", address.prompt},
           {"position", address.position},
           {"prefix", prefix_of(bank, s, text)},

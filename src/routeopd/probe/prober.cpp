@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "routeopd/base/error.h"
 #include "routeopd/model/heads/pair_head.h"
@@ -26,6 +27,8 @@ constexpr std::array<std::string_view, 6> kNames = {"pair_isolated", "potential_
                                                     "fresh_adamw",   "saved_adamw",    "sgd"};
 constexpr double kRmsTolerance = 5e-4;  // relative
 constexpr int kLengthTrials = 40;
+// Ids of whole-vocabulary supports that objectives over the union may hold at once, some 60 bytes each.
+constexpr std::int64_t kMostFullEntries = 1 << 23;
 
 at::Tensor ids_SM(const std::vector<std::int32_t>& ids, std::int64_t pairs) {
   return at::tensor(at::ArrayRef<std::int32_t>(ids), at::kInt).reshape({-1, pairs});
@@ -96,7 +99,7 @@ bool Prober::applies(const ProbeArm& arm, Intervention intervention) const {
     case Intervention::kPotentialMatched:
       return has_potential(arm.objective);
     case Intervention::kSavedAdamW:
-      return saved_ != nullptr;
+      return saved_ != nullptr && arm.objective.loss != routing::Loss::kSft;
     default:
       return arm.objective.loss != routing::Loss::kSft;
   }
@@ -104,7 +107,8 @@ bool Prober::applies(const ProbeArm& arm, Intervention intervention) const {
 
 double Prober::matched_rms() {
   if (!matched_rms_) {
-    const ProbeArm reference{.name = "routeopd", .objective = bank_.objective};
+    const ProbeArm reference{.name = "routeopd",
+                             .objective = routing::objective_from({{"arm", "routeopd"}}, bank_.objective)};
     matched_rms_ = run_update(reference, StepRule::kFreshAdamW, std::nullopt, {}).rms;
   }
   return *matched_rms_;
@@ -132,6 +136,13 @@ ProbeRow Prober::run(const ProbeArm& arm, Intervention intervention, const After
 }
 
 Prober::ArmData Prober::data_of(const ProbeArm& arm) const {
+  const auto entries = static_cast<std::int64_t>(bank_.states()) * bank_.real_ids;
+  if (arm.objective.k == routing::kFullSupport && routing::needs_support(arm.objective) &&
+      entries > kMostFullEntries)
+    throw UserError(
+        "{}: with k = full it keeps all {} ids of all {} states; probe a bank of fewer states, or give k a "
+        "number",
+        arm.name, bank_.real_ids, bank_.states());
   ArmData data{.arm = arm, .scored = score_states(bank_, before_SH_, *heads_, arm.objective), .routes = {}};
   if (arm.objective.k == routing::kFullSupport) {
     const train::Heads heads{student_.head_VH.detach(), teacher_head_UG_, bank_.real_ids};
@@ -145,6 +156,44 @@ Prober::ArmData Prober::data_of(const ProbeArm& arm) const {
   return data;
 }
 
+// The arm's problem at a state, on its own support and in double precision.
+reference::Transport Prober::problem_of(const ArmData& data, std::size_t s, std::span<const float> before_R,
+                                        std::span<const float> teacher_R) const {
+  const Support& support = data.routes.support;
+  reference::Ids ids;
+  if (data.arm.objective.k == routing::kFullSupport) {
+    ids.resize(static_cast<std::size_t>(bank_.real_ids));
+    std::iota(ids.begin(), ids.end(), 0);
+  } else {
+    ids.assign(support.ids_L.begin() + support.offsets_N1[s],
+               support.ids_L.begin() + support.offsets_N1[s + 1]);
+  }
+  reference::Values z_student, z_teacher;
+  for (const std::int32_t id : ids) {
+    z_student.push_back(static_cast<double>(before_R[static_cast<std::size_t>(id)]));
+    z_teacher.push_back(static_cast<double>(teacher_R[static_cast<std::size_t>(id)]));
+  }
+  return reference::transport(ids, z_student, z_teacher, data.arm.objective);
+}
+
+ArmStatistics Prober::statistics(const ProbeArm& arm) const {
+  if (arm.objective.loss != routing::Loss::kRouted) return {};
+  const ArmData data = data_of(arm);
+  std::vector<StateDemand> demand_S(bank_.states());
+  walk_rows(before_SH_, student_.head_VH, bank_.teacher_hidden_SG, teacher_head_UG_, bank_.real_ids,
+            [&](std::size_t s, std::span<const float> before, std::span<const float> teacher) {
+              demand_S[s] = demand_of(problem_of(data, s, before, teacher), arm.objective, bank_.seed,
+                                      bank_.rollout.address_N[bank_.states_S[s]]);
+            });
+  ArmStatistics statistics = arm_statistics(demand_S, arm.objective);
+  const auto mean = [](const std::vector<float>& values_S) {
+    return std::accumulate(values_S.begin(), values_S.end(), 0.0) / static_cast<double>(values_S.size());
+  };
+  statistics.student_mass = mean(data.routes.student_mass_N);
+  statistics.teacher_mass = mean(data.routes.teacher_mass_N);
+  return statistics;
+}
+
 // Targets are judged on the pairs the arm drew; arms that draw none, by the bank's.
 void Prober::own_pairs(const ArmData& data, Changes& changes) const {
   const bool own = draws_pairs(data.arm.objective);
@@ -156,6 +205,8 @@ void Prober::own_pairs(const ArmData& data, Changes& changes) const {
   changes.achieved_SM.assign(targets.size(), 0.0);
   for (auto* values : {&changes.fidelity_S, &changes.leakage_S, &changes.mass_after_S})
     values->assign(bank_.states(), 0.0);
+  if (data.arm.objective.loss == routing::Loss::kRouted)
+    changes.budget_S.assign(data.routes.budget_N.begin(), data.routes.budget_N.end());
 }
 
 ProbeRow Prober::run_direct(const ProbeArm& arm, Intervention intervention, const AfterRow& after) {
@@ -277,26 +328,12 @@ double rescore_rows(const Bank& bank, const Frozen& frozen, const Endpoint& befo
 
 void Prober::shift_logits(const ArmData& data, double scale, ProbeRow& row, const AfterRow& seen) const {
   std::vector<double> squares_S(bank_.states());
-  const Support& support = data.routes.support;
-  const bool full = data.arm.objective.k == routing::kFullSupport, own = draws_pairs(data.arm.objective);
+  const bool own = draws_pairs(data.arm.objective);
   walk_rows(before_SH_, student_.head_VH, bank_.teacher_hidden_SG, teacher_head_UG_, bank_.real_ids,
             [&](std::size_t s, std::span<const float> before, std::span<const float> teacher) {
               StateRows rows;
               rows.set_before(teacher, before);
-              reference::Ids ids;
-              if (full) {
-                for (std::int32_t id = 0; id < bank_.real_ids; ++id) ids.push_back(id);
-              } else {
-                ids.assign(support.ids_L.begin() + support.offsets_N1[s],
-                           support.ids_L.begin() + support.offsets_N1[s + 1]);
-              }
-              reference::Values z_student, z_teacher;
-              for (const std::int32_t id : ids) {
-                z_student.push_back(static_cast<double>(before[static_cast<std::size_t>(id)]));
-                z_teacher.push_back(static_cast<double>(teacher[static_cast<std::size_t>(id)]));
-              }
-              const reference::Transport state =
-                  reference::transport(ids, z_student, z_teacher, data.arm.objective);
+              const reference::Transport state = problem_of(data, s, before, teacher);
               Changes& changes = row.changes;
               const auto width = static_cast<std::size_t>(own ? changes.pairs : 0);
               for (std::size_t i = s * width; i < (s + 1) * width; ++i) {
@@ -306,8 +343,8 @@ void Prober::shift_logits(const ArmData& data, double scale, ProbeRow& row, cons
                       state, changes.source_SM[i], changes.destination_SM[i], data.arm.objective);
               }
               std::vector<double> after(before.begin(), before.end());
-              for (std::size_t i = 0; state.routed && i < ids.size(); ++i)
-                after[static_cast<std::size_t>(ids[i])] += scale * state.bounded[i];
+              for (std::size_t i = 0; state.routed && i < state.ids.size(); ++i)
+                after[static_cast<std::size_t>(state.ids[i])] += scale * state.bounded[i];
               measure_row(s, rows, before, after, *frozen_, bank_.objective.delta_diag, row.changes,
                           squares_S);
               if (seen) seen(s, -1, after);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "routeopd/model/model.h"
+#include "routeopd/probe/arm_statistics.h"
 #include "routeopd/probe/bank.h"
 #include "routeopd/probe/changes.h"
 #include "routeopd/probe/parameter_step.h"
@@ -54,7 +55,7 @@ struct ProbeRow {
   std::string name;
   Intervention intervention = Intervention::kFreshAdamW;
   double scale = 1;  // of the shift or the update
-  double rms = 0;    // of the log-odds change over the bank's frozen pairs
+  double rms = 0;    // of the log-odds change over the bank's frozen pairs; over its own for pair_isolated
   Changes changes;   // pairs: the arm's own where it draws pairs, else the bank's
 };
 
@@ -85,12 +86,18 @@ class Prober {
   // Whether the arm has what the intervention needs: pairs, a shared potential, saved moments.
   bool applies(const ProbeArm& arm, Intervention intervention) const;
 
+  // What the arm asks for at the bank's states, before any step.
+  ArmStatistics statistics(const ProbeArm& arm) const;
+
   double matched_rms();
   ProbeRow run(const ProbeArm& arm, Intervention intervention, const AfterRow& after = {});
 
  private:
   struct ArmData;
   ArmData data_of(const ProbeArm& arm) const;
+  routing::reference::Transport problem_of(const ArmData& data, std::size_t s,
+                                           std::span<const float> before_R,
+                                           std::span<const float> teacher_R) const;
   void own_pairs(const ArmData& data, Changes& changes) const;
   ProbeRow run_direct(const ProbeArm& arm, Intervention intervention, const AfterRow& after);
   ProbeRow run_update(const ProbeArm& arm, StepRule rule, std::optional<double> rms, const AfterRow& after);

@@ -130,7 +130,7 @@ ProbeArm arm_of(const std::string& words, const routing::ObjectiveOptions& bank)
     rest = words.substr(equals + 1);
   }
   const std::size_t at = rest.find(':');
-  Json settings = {{"k", bank.k}, {"m", bank.m}, {"arm", rest.substr(0, at)}};
+  Json settings = {{"arm", rest.substr(0, at)}};
   std::string made = rest.substr(0, at);
   for (std::size_t begin = at; begin != std::string::npos;) {
     const std::size_t end = rest.find(',', begin + 1);
@@ -142,7 +142,7 @@ ProbeArm arm_of(const std::string& words, const routing::ObjectiveOptions& bank)
     made += fmt::format("-{}{}", said.substr(0, split), said.substr(split + 1));
     begin = end;
   }
-  return {.name = name.empty() ? made : name, .objective = routing::objective_from(settings)};
+  return {.name = name.empty() ? made : name, .objective = routing::objective_from(settings, bank)};
 }
 
 Json run_probe(const ProbeRequest& request, const ProbeWatch& watch) {
@@ -181,8 +181,7 @@ Json run_probe(const ProbeRequest& request, const ProbeWatch& watch) {
     summaries.push_back(summary_of(rows.back(), bank, prober.frozen()));
   }
   Json arms = Json::array();
-  for (const ProbeArm& arm : request.arms)
-    arms.push_back(json_of(arm, arm_statistics(bank, prober.frozen(), arm.objective)));
+  for (const ProbeArm& arm : request.arms) arms.push_back(json_of(arm, prober.statistics(arm)));
   const TextOf text = texts_of(request.student);
   const Json result = {{"kind", "probe"},
                        {"version", 1},

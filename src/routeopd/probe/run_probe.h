@@ -38,7 +38,7 @@ using ProbeWatch = std::function<void(std::int64_t done, std::int64_t total, con
 Json run_probe(const ProbeRequest& request, const ProbeWatch& watch = {});
 
 // "routeopd", "routeopd:k=64,m=4" (named routeopd-k64-m4), "exact=routeopd:pairs=exact" (named exact): an arm over the
-// bank's own k and m.
+// bank's own settings (k, m, b_max and so on), of which a preset sets its own.
 ProbeArm arm_of(const std::string& words, const routing::ObjectiveOptions& bank);
 
 }  // namespace routeopd::probe

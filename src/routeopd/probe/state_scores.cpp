@@ -39,6 +39,16 @@ void spread_into(std::vector<T>& target, const std::vector<T>& rows, const Bank&
 
 at::Tensor hidden_at(const model::Model& model, const Rollout& rollout,
                      const std::vector<std::size_t>& states_S) {
+  for (const Response& response : rollout.responses_B) {
+    const std::int64_t tokens =
+        std::ssize(rollout.prompt_ids_P[static_cast<std::size_t>(response.prompt)]) + response.length;
+    if (tokens > model.config.max_position_embeddings)
+      throw UserError(
+          "bank: a prompt with its response has {} tokens, and one of the models has {} positions; try "
+          "shorter "
+          "prompts or a smaller --max-new",
+          tokens, model.config.max_position_embeddings);
+  }
   const c10::NoGradGuard no_grad;
   std::vector<at::Tensor> parts;
   auto wanted = states_S.begin();

@@ -56,7 +56,9 @@ Json concentration_strata(const ProbeRow& row, const Bank& bank, const Frozen& f
     Json part = stratum(states, row, bank, frozen);
     part["low"] = low;
     part["high"] = high;
-    part["budget"] = mean_over(states, [&](std::size_t s) { return frozen.transport_S[s].budget; });
+    const std::vector<double>& budget_S = row.changes.budget_S;
+    part["budget"] =
+        budget_S.empty() ? Json() : mean_over(states, [&](std::size_t s) { return budget_S[s]; });
     strata.push_back(part);
   }
   return strata;
@@ -170,6 +172,8 @@ Json json_of(const ProbeArm& arm, const ArmStatistics& statistics) {
               {"m", objective.m},
               {"pairs", objective.pairs == routing::Pairs::kExact ? "exact" : "sample"},
               {"budget", known(statistics.budget)},
+              {"student_mass", known(statistics.student_mass)},
+              {"teacher_mass", known(statistics.teacher_mass)},
               {"coverage", known(statistics.coverage)},
               {"loss_variance", known(statistics.loss_variance)},
               {"relative_loss_variance", known(statistics.relative_loss_variance)},
