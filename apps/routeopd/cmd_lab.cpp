@@ -138,12 +138,13 @@ void run_study(const StudyArguments& arguments) {
                                arguments.out);
     throw;
   }
-  const report::Report page = report::study_report(report::read_study(arguments.out), "");
+  const report::StudyFiles read = report::read_study(arguments.out);
+  const report::Report page = report::study_report(read, "");
   const report::WrittenReport written =
       report::write_report(page, {.page = (files.path() / "report.html").string(),
                                   .figures = "",
                                   .tables = (files.path() / "tables").string()});
-  const lab::StudySummary summary = lab::summarize(files);
+  const lab::StudySummary summary = lab::summarize(files, read);
   if (arguments.output.json) {
     std::cout << lab::json_of(summary).dump() << '\n';
     return;

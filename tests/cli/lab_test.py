@@ -5,6 +5,7 @@
 """
 import json
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,8 +17,17 @@ PROGRAM, SOURCE = sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
 LAB = SOURCE / "lab"
 TEMPLATE = "Problem: {problem}\nSolution:"
 LABELS = {"correct", "reasoning", "arithmetic", "premature_stop", "format"}
-SIZE = ["--steps", "2", "--problems", "5", "--samples", "2", "--seeds", "1", "--states", "16", "--prompts-per-step", "4",
-        "--n", "2", "--every", "1", "--rounds", "2"]
+INTERVENTIONS = ["pair_isolated", "potential_wide", "potential_matched", "fresh_adamw", "saved_adamw", "sgd"]
+
+
+def sized(**other):
+    """Options of a study that takes a second or two, but for the ones that are said."""
+    sizes = {"steps": 2, "problems": 5, "samples": 2, "seeds": 1, "states": 16, "prompts_per_step": 4, "n": 2, "every": 1,
+             "rounds": 2, **other}
+    return [word for name, value in sizes.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+
+
+SIZE = sized()
 TINY = [*SIZE, "--arms", "sampled_rkl,routeopd"]
 
 
@@ -58,6 +68,26 @@ class Case(unittest.TestCase):
     def study(self, path):
         return json.loads((path / "study.json").read_text())
 
+    def probe(self, path, name):
+        return json.loads((path / "probes" / name / "probe.json").read_text())
+
+    def assert_probes(self, path, ladder_at):
+        """The three probes of a study of TINY's arms, as the manifest has them."""
+        self.assertEqual([(probe["name"], probe["path"], probe["at"]) for probe in self.study(path)["probes"]],
+                         [("arms", "probes/arms", "base"), ("support", "probes/support", "base"),
+                          ("ladder", "probes/ladder", ladder_at)])
+        rows = {"arms": [("sampled_rkl", "fresh_adamw"), ("routeopd", "fresh_adamw")],
+                "support": [("routeopd", "fresh_adamw")],
+                "ladder": [("routeopd", intervention) for intervention in INTERVENTIONS]}
+        for name, expected in rows.items():
+            probe = self.probe(path, name)
+            self.assertEqual([(row["name"], row["intervention"]) for row in probe["rows"]], expected)
+            self.assertEqual(probe["bank"]["states"], 16)
+            self.assertEqual(probe["student"]["frozen"], name != "ladder")
+            for line in ("states.jsonl", "routes.jsonl"):
+                self.assertTrue(lines_of(path / "probes" / name / line))
+        self.assertTrue((path / "bank.safetensors").is_file())
+
 
 class Whole(Case):
     def test_a_study_leaves_what_its_manifest_says(self):
@@ -70,8 +100,11 @@ class Whole(Case):
         self.assertEqual(set(study["parts"]), {"main", "ablations", "sweeps", "dynamics", "mechanism", "cost", "behaviour"})
         for name, part in study["parts"].items():
             self.assertGreaterEqual(part["seconds"], 0)
-            if name != "mechanism":
-                self.assertTrue(part["complete"], name)
+            self.assertTrue(part["complete"], name)
+            self.assertNotIn("note", part)
+        self.assertEqual(study["notes"], [])
+        self.assertEqual(study["bank"], "bank.safetensors")
+        self.assert_probes(self.whole, "routeopd-seed42 step_1")
         self.assertEqual([(r["name"], r["arm"], r["k"], r["m"], r["pairs"], r["seed"], r["complete"]) for r in study["runs"]],
                          [(arm, arm, 16, 2, "sample", 42, True) for arm in ("sampled_rkl", "routeopd")])
         for path in (*study["evals"].values(), *(run["eval"] for run in study["runs"])):
@@ -93,7 +126,8 @@ class Whole(Case):
             self.assertEqual([line["step"] for line in probe], [0, 1, 2])
             self.assertNotEqual(probe[0]["mass"], probe[2]["mass"])
         a, b = (lines_of(self.whole / run["path"] / "probe.jsonl")[0] for run in study["runs"])
-        self.assertEqual(a, b, "the start is the same for all")
+        self.assertEqual(a["mass"], b["mass"], "the start is the same for all")
+        self.assertNotEqual(a["leakage"], b["leakage"], "what an arm would do there is its own")
 
     def test_concentration_and_cost(self):
         study = self.study(self.whole)
@@ -106,8 +140,9 @@ class Whole(Case):
         cost = json.loads((self.whole / study["cost"]).read_text())
         self.assertEqual(cost["rounds"], 2)
         arms = {arm["name"]: arm for arm in cost["arms"]}
-        self.assertTrue({"sampled_rkl", "full_rkl", "full_fkl", "routeopd", "exact", "union_rkl", "union_fkl",
-                         "routeopd-k32-m8", "routeopd-k64-m2", "routeopd-kfull"} <= set(arms), set(arms))
+        # The arms of the study, routeopd standing for its own k and m; those that the sweeps train are called as there.
+        self.assertEqual(list(arms), ["sampled_rkl", "routeopd", "routeopd-k32-m1", "routeopd-k32", "routeopd-k32-m4",
+                                      "routeopd-k32-m8", "routeopd-k64", "routeopd-kfull"])
         self.assertEqual(arms["sampled_rkl"]["relative_total"], {"mean": 1, "low": 1, "high": 1})
         for arm in cost["arms"]:
             seconds = arm["seconds"]
@@ -125,13 +160,11 @@ class Whole(Case):
 
     def test_a_finished_one_says_its_result_again(self):
         before = (self.whole / "study.json").read_bytes()
-        # The mechanism part is asked for by nobody here: its probes are another's.
-        parts = ("main", "ablations", "sweeps", "dynamics", "cost", "behaviour")
-        again = self.succeeds(*parts, "--out", self.whole)
+        again = self.succeeds("--out", self.whole)
         self.assertIn("sampled_rkl", again.stdout)
         self.assertIn("teacher", again.stdout)
         self.assertEqual((self.whole / "study.json").read_bytes(), before)
-        found = json.loads(self.succeeds(*parts, "--out", self.whole, *TINY, "--lab", LAB, "--json").stdout)
+        found = json.loads(self.succeeds("--out", self.whole, *TINY, "--lab", LAB, "--json").stdout)
         self.assertEqual([arm["name"] for arm in found["arms"]], ["sampled_rkl", "routeopd"])
         self.assertEqual(found["reference"], "sampled_rkl")
         self.assertGreater(found["teacher"], found["base"])
@@ -173,14 +206,15 @@ class Whole(Case):
 class Resume(Case):
     """Stopped at different moments, the study goes on to the same files."""
 
-    def stop(self, name, sign, where):
+    def stop(self, name, sign, where, options=TINY, later=0):
         out = self.path / name
-        process = subprocess.Popen([PROGRAM, "lab", "main", "--lab", LAB, "--out", out, *TINY], cwd=SOURCE,
+        process = subprocess.Popen([PROGRAM, "lab", "main", "--lab", LAB, "--out", out, *options], cwd=SOURCE,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(6000):
             if where(out) or process.poll() is not None:
                 break
             time.sleep(0.005)
+        time.sleep(later)
         process.send_signal(sign)
         return process.wait(60)
 
@@ -222,6 +256,44 @@ class Resume(Case):
                 self.succeeds("main", "--out", self.path / name, "--quiet")
                 self.assert_same(self.path / name)
 
+    def test_between_two_checkpoints_the_last_one_is_there(self):
+        # fixed_low is no main arm: no checkpoint of its is held for the probes. Steps take long enough to be stopped in.
+        options = [*sized(steps=4, prompts_per_step=32, n=4), "--save-every", "2", "--arms", "fixed_low"]
+        run = "runs/fixed_low-seed42"
+
+        def in_the_last_step(out):
+            metrics = out / run / "metrics.jsonl"
+            return metrics.exists() and metrics.read_bytes().count(b"\n") == 3
+
+        self.assertEqual(self.stop("between", signal.SIGKILL, in_the_last_step, options, later=0.03), -9)
+        stopped, unstopped = self.path / "between", self.path / "unstopped"
+        self.assertEqual(len(lines_of(stopped / run / "metrics.jsonl")), 3, "it was stopped too late to show anything")
+        self.assertEqual([p.name for p in (stopped / run / "checkpoints").iterdir()], ["step_2"])
+        self.succeeds("main", "--out", stopped, "--quiet")
+        self.succeeds("main", "--lab", LAB, "--out", unstopped, *options, "--quiet")
+        self.assertIn("from step 2,", (stopped / run / "log.txt").read_text())
+        a, b = stopped / run, unstopped / run
+        self.assertEqual(without_time(lines_of(a / "metrics.jsonl")), without_time(lines_of(b / "metrics.jsonl")))
+        for name in ("checkpoints/step_4/model.safetensors", "eval/step_4/responses.jsonl"):
+            self.assertEqual((a / name).read_bytes(), (b / name).read_bytes())
+        self.assertEqual([p.name for p in (a / "checkpoints").iterdir()], ["step_4"])
+
+    def test_a_piece_that_was_taken_away_is_made_again(self):
+        out = self.path / "taken"
+        shutil.copytree(self.whole, out)
+        same = ("base/eval/summary.json", "teacher/eval/labels.jsonl", "concentration.jsonl")
+        other = ("runs/routeopd-seed42/eval/step_2/summary.json", "probes/arms/probe.json", "cost.json")
+        for name in (*same, *other):
+            (out / name).unlink()
+        (out / "probes/arms.partial-1").mkdir()  # of a process that was killed
+        self.succeeds("--out", out, "--quiet")
+        for name in (*same, "base/eval/responses.jsonl", "runs/routeopd-seed42/eval/step_2/responses.jsonl"):
+            self.assertEqual((out / name).read_bytes(), (self.whole / name).read_bytes(), name)
+        for name in other:
+            self.assertTrue((out / name).is_file(), name)
+        self.assertEqual(self.probe(out, "arms")["rows"], self.probe(self.whole, "arms")["rows"])
+        self.assertFalse((out / "probes/arms.partial-1").exists())
+
     def test_a_run_that_was_taken_away_is_made_again(self):
         out = self.path / "again"
         self.succeeds("main", "--lab", LAB, "--out", out, *TINY, "--quiet")
@@ -261,16 +333,38 @@ class Parts(Case):
         self.assertFalse((out / study["evals"]["base"] / "labels.jsonl").exists(), "nobody can read these responses")
 
         out = self.path / "no-suite"
-        answer = self.succeeds("main", "mechanism", "--out", out, *pair, *small[:-1])
-        self.assertIn("there is no accuracy", answer.stdout)
+        answer = self.succeeds("main", "mechanism", "--out", out, *pair, *small[:-1], "--lr", "5e-5")
         study = self.study(out)
-        self.assertTrue(study["parts"]["main"]["complete"])
+        for part, note in (("main", "there is no accuracy"), ("mechanism", "there is no accuracy by concentration")):
+            self.assertTrue(study["parts"][part]["complete"])
+            self.assertTrue(study["parts"][part]["note"].endswith(note), part)
+            self.assertIn(f"{part}: {study['parts'][part]['note']}\n", answer.stdout)
+        # A checkpoint every 10 steps, of which there are 2: the last one is the only one.
+        self.assert_probes(out, "routeopd-seed42 step_2")
         self.assertEqual(study["evals"], {})
         self.assertIsNone(study["concentration"])
         for entry in study["runs"]:
             self.assertIsNone(entry["eval"])
             self.assertTrue((out / entry["path"] / "checkpoints" / "step_2").is_dir())
         self.refuses("--student, --teacher and --prompts", "main", "--out", self.path / "half", *pair[:4], code=2)
+
+    def test_the_bank_has_its_states_however_few_problems_are_graded(self):
+        out = self.path / "one-problem"
+        # One answer has at most 80 states.
+        self.succeeds("mechanism", "--lab", LAB, "--out", out, *sized(problems=1, states=100), "--arms", "routeopd", "--quiet")
+        self.assertEqual(self.probe(out, "arms")["bank"]["states"], 100)
+        self.assertEqual(self.study(out)["notes"], [])
+
+        out, few = self.path / "few-prompts", self.path / "few.jsonl"
+        few.write_text("".join((LAB / "train.jsonl").read_text().splitlines(keepends=True)[:4]))
+        answer = self.succeeds("mechanism", "--out", out, "--student", LAB / "base", "--teacher", LAB / "teacher", "--prompts",
+                               few, *sized(states=1000), "--arms", "routeopd", "--template", TEMPLATE, "--max-new", "20",
+                               "--lr", "5e-5")
+        states = self.probe(out, "arms")["bank"]["states"]
+        self.assertTrue(4 <= states <= 80, states)
+        (note,) = self.study(out)["notes"]
+        self.assertIn(f"the bank has {states} states and not the 1000", note)
+        self.assertIn(note, answer.stdout)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,18 @@
-// The study's plan and files: what runs a part needs, what a manifest keeps, what is refused.
+// The study's plan: what runs, probes and measurements a part needs, and what is made of a few rounds.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/lab/study.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
 #include <set>
 
+#include "routeopd/lab/concentration.h"
 #include "routeopd/lab/cost.h"
 #include "routeopd/lab/study_pace.h"
+#include "routeopd/lab/study_probes.h"
 #include "routeopd/lab/study_run.h"
 #include "testing_files.h"
 
@@ -24,6 +28,14 @@ std::vector<std::string> names_in(const std::string& part, const StudyOptions& o
   std::vector<std::string> names;
   for (const PlannedRun& run : runs_of(part, options)) names.push_back(run.name());
   return names;
+}
+
+// Every setting of its objective.
+std::string settings_of(const Variant& variant, const StudyOptions& options) {
+  std::string words;
+  const routing::ObjectiveOptions objective = objective_of(variant, options);
+  for (const auto& field : routing::objective_fields()) words += field.get(objective).dump() + " ";
+  return words;
 }
 
 TEST(StudyOptions, EverySettingSurvivesTheManifest) {
@@ -58,10 +70,7 @@ TEST(Variants, AreDifferentObjectives) {
   std::set<std::string> names, objectives;
   for (const Variant& variant : all_variants(options)) {
     names.insert(variant.name);
-    std::string words;
-    const routing::ObjectiveOptions objective = objective_of(variant, options);
-    for (const auto& field : routing::objective_fields()) words += field.get(objective).dump() + " ";
-    objectives.insert(words);
+    objectives.insert(settings_of(variant, options));
   }
   EXPECT_EQ(names.size(), 29U);
   EXPECT_EQ(objectives.size(), 29U);
@@ -137,6 +146,27 @@ TEST(StudyRun, IsEvaluatedWhenDueAndAtItsEnd) {
   EXPECT_EQ(evaluations_of(run, 6), 2);
 }
 
+TEST(StudyRun, TheNewestCheckpointStaysWhateverTheStep) {
+  using Names = std::set<std::string>;
+  const TemporaryDirectory directory;
+  const auto left = [&](const std::vector<int>& made, std::int64_t hold) {
+    const std::filesystem::path run = directory.path() / "run", place = run / "checkpoints";
+    std::filesystem::remove_all(run);
+    std::filesystem::create_directories(place / "step_1.damaged");
+    for (const int step : made)
+      std::filesystem::create_directories(place / fmt::format("step_{}", step) / "state");
+    remove_checkpoints(run, hold);
+    Names names;
+    for (const auto& entry : std::filesystem::directory_iterator(place))
+      names.insert(entry.path().filename().string());
+    return names;
+  };
+  EXPECT_EQ(left({2}, 0), (Names{"step_1.damaged", "step_2"})) << "step 3 has none to go on from but this";
+  EXPECT_EQ(left({2, 4, 10}, 0), (Names{"step_1.damaged", "step_10"}));
+  EXPECT_EQ(left({2, 4, 6}, 2), (Names{"step_1.damaged", "step_2", "step_6"}));
+  remove_checkpoints(directory.path() / "nothing", 0);
+}
+
 TEST(StudyPace, IsWhatWasMeasured) {
   StudyPace pace;
   pace.add(10, 2);
@@ -152,103 +182,145 @@ TEST(StudyPace, IsWhatWasMeasured) {
   EXPECT_DOUBLE_EQ(pace.seconds_left(), 0);
 }
 
-TEST(Cost, IntervalOverRoundsHoldsTheMean) {
-  const std::vector<double> same = {2, 2, 2};
-  const grade::Interval none = interval_over_rounds(same);
-  EXPECT_EQ(none.low, 2);
-  EXPECT_EQ(none.high, 2);
-  const std::vector<double> spread = {1, 2, 3, 4, 5};
-  const grade::Interval interval = interval_over_rounds(spread);
-  EXPECT_DOUBLE_EQ(interval.mean, 3);
-  // The mean of five draws of five has a standard deviation of sqrt(2 / 5) = 0.632.
-  EXPECT_NEAR(interval.low, 3 - 1.96 * 0.632, 0.15);
-  EXPECT_NEAR(interval.high, 3 + 1.96 * 0.632, 0.15);
+TEST(StudyPace, ARowCountsAsAStepUntilOneWasMeasured) {
+  StudyPace pace;
+  pace.add(0, 0, 3);
+  EXPECT_LT(pace.seconds_left(), 0);
+  pace.add(4, 0);
+  pace.stepped(2);
+  EXPECT_DOUBLE_EQ(pace.seconds_left(), 3 * 2 + 3 * 2);
+  pace.probed(10);
+  EXPECT_DOUBLE_EQ(pace.seconds_left(), 3 * 2 + 2 * 10);
+  EXPECT_EQ(pace.steps(), 3);
+  EXPECT_EQ(pace.rows(), 2);
 }
 
-// Files of a pair that nothing loads.
-class Files : public testing::Test {
- protected:
-  Files() {
-    for (const char* name : {"base", "teacher"}) {
-      std::filesystem::create_directories(directory_.path() / "lab" / name);
-      directory_.write(fmt::format("lab/{}/model.safetensors", name), name);
+TEST(Probes, AreMadeWhateverCheckpointsThereAre) {
+  const auto names = [](const std::vector<PlannedProbe>& probes) {
+    std::vector<std::string> all;
+    for (const PlannedProbe& planned : probes) all.push_back(planned.name);
+    return all;
+  };
+  // Another pair under --quick makes its only checkpoint at its end.
+  std::vector<PlannedProbe> probes = probes_of(default_options(false, true));
+  ASSERT_THAT(names(probes), ElementsAre("arms", "support", "ladder"));
+  EXPECT_EQ(probes[0].rows(), 21);
+  EXPECT_EQ(probes[1].rows(), 10);
+  EXPECT_EQ(probes[2].rows(), 6);
+  EXPECT_EQ(probes[0].checkpoint, "");
+  EXPECT_EQ(probes[2].checkpoint, "runs/routeopd-seed42/checkpoints/step_10");
+  EXPECT_EQ(probes[2].at, "routeopd-seed42 step_10");
+  StudyOptions options = default_options(true, false);
+  EXPECT_EQ(probes_of(options)[2].at, "routeopd-seed42 step_15");
+
+  options = with_settings(options, {{"arms", "fixed_mid,routeopd-k4"}});
+  probes = probes_of(options);
+  ASSERT_THAT(names(probes), ElementsAre("arms", "support"));
+  ASSERT_EQ(probes[0].arms.size(), 1U);
+  EXPECT_EQ(probes[0].arms[0].name, "fixed_mid");
+  ASSERT_EQ(probes[1].arms.size(), 1U);
+  EXPECT_EQ(probes[1].arms[0].name, "routeopd-k4");
+}
+
+TEST(Concentration, IsWeightedByTheMassOfTheRoutedStates) {
+  Routes routes;
+  routes.validity_N = {Validity::kValid, Validity::kValid, Validity::kValid, Validity::kNonFinite};
+  routes.routed_N = {1, 0, 1, 0};
+  routes.mass_N = {0.5F, 0.25F, 0.125F, 0};
+  routes.concentration_N = {0.75F, 0, 0.25F, 0};
+  routes.budget_N = {0.25F, 0, 0.375F, 0};
+  ConcentrationSums sums;
+  for (std::size_t n = 0; n < 4; ++n) sums.add(routes, n);
+  const Json line = sums.json("words", "p");
+  EXPECT_EQ(line["states"].get<int>(), 3);
+  EXPECT_DOUBLE_EQ(line["mass"].get<double>(), (0.5 + 0.25 + 0.125) / 3);
+  EXPECT_DOUBLE_EQ(line["concentration"].get<double>(), (0.5 * 0.75 + 0.125 * 0.25) / (0.5 + 0.125));
+  EXPECT_DOUBLE_EQ(line["budget"].get<double>(), (0.25 + 0.375) / 2);
+
+  ConcentrationSums unrouted;
+  unrouted.add(routes, 1);
+  EXPECT_EQ(unrouted.json("words", "q"), (Json{{"suite", "words"},
+                                               {"problem", "q"},
+                                               {"states", 1},
+                                               {"mass", 0.25},
+                                               {"concentration", nullptr},
+                                               {"budget", nullptr}}));
+}
+
+std::vector<std::string> cost_names(const StudyOptions& options) {
+  std::vector<std::string> names;
+  for (const Variant& variant : cost_variants(options)) names.push_back(variant.name);
+  return names;
+}
+
+TEST(Cost, AnArmIsCalledAsItsRunsAre) {
+  using Names = std::vector<std::string>;
+  for (const bool laboratory : {true, false}) {
+    const StudyOptions options = default_options(laboratory, false);
+    std::map<std::string, std::string> runs;  // name by settings
+    for (const Variant& variant : all_variants(options)) runs[settings_of(variant, options)] = variant.name;
+    Names without_runs;
+    for (const Variant& variant : cost_variants(options)) {
+      const auto run = runs.find(settings_of(variant, options));
+      if (run == runs.end()) {
+        without_runs.push_back(variant.name);
+      } else {
+        EXPECT_EQ(variant.name, run->second);
+      }
     }
-    directory_.write("lab/train.jsonl", "{}\n");
-    directory_.write("lab/heldout.jsonl", "{}\n");
-    request_.pair = laboratory_pair(directory_.path() / "lab");
+    EXPECT_EQ(without_runs,
+              laboratory ? Names({"routeopd-k32-m1", "routeopd-k32-m4", "routeopd-k32-m8"}) : Names());
+    EXPECT_THAT(cost_names(options), Contains("routeopd-k64"));
+    EXPECT_THAT(cost_names(options), Contains(laboratory ? "routeopd-k32" : "routeopd-k16"));
   }
-  std::filesystem::path out() const { return directory_.path() / "study"; }
-  std::string error() const {
-    return error_of([&] { StudyFiles files(out(), request_); });
-  }
-  PlannedRun run() const { return runs_of("main", default_options(true, false)).front(); }
-
-  TemporaryDirectory directory_;
-  StudyRequest request_;
-};
-
-TEST_F(Files, GoOnWithWhatTheyBeganWith) {
-  request_.settings = {{"steps", 3}};
-  {
-    StudyFiles files(out(), request_);
-    files.record(run(), false);
-    EXPECT_FALSE(files.complete(run()));
-    files.record(run(), true);
-    files.finish("main", false, 2, "");
-    files.finish("main", true, 3, "a note");
-    files.put_probe("arms", "probes/arms", "base");
-    files.put_probe("arms", "probes/arms", "base");
-  }
-  request_ = {};  // nothing is said
-  const StudyFiles files(out(), request_);
-  EXPECT_EQ(files.options().steps, 3);
-  EXPECT_TRUE(files.complete("main"));
-  EXPECT_FALSE(files.complete("sweeps"));
-  EXPECT_EQ(files.manifest()["parts"]["main"],
-            (Json{{"complete", true}, {"seconds", 5.0}, {"note", "a note"}}));
-  EXPECT_EQ(files.manifest()["runs"].size(), 1U);
-  EXPECT_EQ(files.manifest()["probes"].size(), 1U);
-  EXPECT_FALSE(files.complete(run())) << "its files are not there";
 }
 
-TEST_F(Files, RefuseAnotherStudy) {
-  request_.settings = {{"steps", 3}, {"seeds", 2}};
-  {
-    StudyFiles files(out(), request_);
+TEST(Cost, KeepsToTheArmsThatWereNamed) {
+  const StudyOptions all = default_options(true, false);
+  EXPECT_EQ(cost_names(all).size(), 8U + 5U + 1U);
+  EXPECT_THAT(cost_names(with_settings(all, {{"arms", "routeopd"}})),
+              ElementsAre("sampled_rkl", "routeopd", "routeopd-k32-m1", "routeopd-k32", "routeopd-k32-m4",
+                          "routeopd-k32-m8", "routeopd-k64", "routeopd-kfull"));
+  EXPECT_THAT(cost_names(with_settings(all, {{"arms", "routeopd-k64,full_rkl"}})),
+              ElementsAre("sampled_rkl", "full_rkl", "routeopd-k64"));
+}
+
+// Against products and differences of pairs, without a mean of logarithms.
+TEST(Cost, AnIntervalOverRoundsIsStudentsOfTheLogarithms) {
+  const std::vector<double> ratios = {1.1, 1.3, 1.2, 1.5, 0.9};
+  double product = 1, squares = 0;
+  for (std::size_t i = 0; i < ratios.size(); ++i) {
+    product *= ratios[i];
+    for (std::size_t j = 0; j < i; ++j) squares += std::pow(std::log(ratios[i] / ratios[j]), 2);
   }
-  EXPECT_EQ(error(), "");
-  request_.settings = {{"steps", 4}};
-  EXPECT_THAT(error(), HasSubstr("another steps (3, now 4)"));
-  request_.settings = {{"seeds", 3}};
-  EXPECT_THAT(error(), HasSubstr("another seeds ([42,43], now [42,43,44])"));
-  request_.settings = Json::object();
-  request_.quick = true;
-  EXPECT_THAT(error(), HasSubstr("another quick (false, now true)"));
-  request_.quick = false;
-  request_.pair->student = "/elsewhere";
-  EXPECT_THAT(error(), HasSubstr("another pair.student"));
-  request_.pair.reset();
-  EXPECT_EQ(error(), "");
-  directory_.write("lab/teacher/model.safetensors", "another teacher");
-  EXPECT_THAT(error(), HasSubstr("another content of pair.teacher"));
-}
+  const double mean = std::pow(product, 1.0 / 5);
+  const double half = 2.776 * std::sqrt(squares / (5 * 4) / 5);  // t with 4 degrees of freedom
+  const RatioInterval interval = interval_over_rounds(ratios);
+  EXPECT_NEAR(interval.mean, mean, 1e-12);
+  EXPECT_NEAR(interval.low.value(), mean / std::exp(half), 1e-12);
+  EXPECT_NEAR(interval.high.value(), mean * std::exp(half), 1e-12);
 
-TEST_F(Files, AreOneProcessesAtATime) {
-  const StudyFiles files(out(), request_);
-  EXPECT_NE(error(), "");
-}
+  // Two that are 4 times one another: s = ln 4 / sqrt 2, and s / sqrt 2 = ln 2.
+  const RatioInterval two = interval_over_rounds(std::vector<double>{2, 8});
+  EXPECT_NEAR(two.mean, 4, 1e-12);
+  EXPECT_NEAR(two.low.value() / (4 * std::exp2(-12.706)), 1, 1e-12);
+  EXPECT_NEAR(two.high.value() / (4 * std::exp2(12.706)), 1, 1e-12);
 
-TEST_F(Files, NothingThatIsThereIsTouched) {
-  request_.pair.reset();
-  EXPECT_THAT(error(), HasSubstr("no study is there"));
-  request_.pair = laboratory_pair(directory_.path() / "lab");
-  std::filesystem::create_directories(out());
-  directory_.write("study/mine", "");
-  EXPECT_THAT(error(), HasSubstr("exists already"));
-  std::filesystem::remove(out() / "mine");
-  directory_.write("study/study.json.partial-1", "{");  // of a process that was killed
-  EXPECT_EQ(error(), "");
-  EXPECT_FALSE(std::filesystem::exists(out() / "study.json.partial-1"));
+  const RatioInterval same = interval_over_rounds(std::vector<double>{1, 1, 1});
+  EXPECT_EQ(same.mean, 1);
+  EXPECT_EQ(same.low.value(), 1);
+  EXPECT_EQ(same.high.value(), 1);
+
+  // 50 pairs of 1/2 and 2: squares of ln 2, and the normal distribution's 1.96.
+  std::vector<double> many;
+  for (int i = 0; i < 50; ++i) many.insert(many.end(), {0.5, 2.0});
+  const RatioInterval wide = interval_over_rounds(many);
+  EXPECT_NEAR(wide.mean, 1, 1e-12);
+  EXPECT_NEAR(std::log(wide.high.value()), 1.96 * std::log(2.0) * std::sqrt(100.0 / 99 / 100), 1e-12);
+
+  const RatioInterval one = interval_over_rounds(std::vector<double>{1.5});
+  EXPECT_NEAR(one.mean, 1.5, 1e-12);
+  EXPECT_FALSE(one.low.has_value() || one.high.has_value()) << "one round says nothing of its spread";
 }
 
 }  // namespace

@@ -17,33 +17,29 @@ namespace {
 constexpr std::int32_t kResponses = 4;
 constexpr std::size_t kProblemsAtOnce = 32;  // bounds the states held
 
-struct Sums {
-  std::int64_t states = 0, routed = 0;
-  double mass = 0, weighted = 0, budget = 0;
-
-  void add(const Routes& routes, std::size_t n) {
-    if (routes.validity_N[n] != Validity::kValid) return;
-    const auto m = static_cast<double>(routes.mass_N[n]);
-    ++states;
-    mass += m;
-    if (routes.routed_N[n] == 0) return;
-    ++routed;
-    weighted += m * static_cast<double>(routes.concentration_N[n]);
-    budget += static_cast<double>(routes.budget_N[n]);
-  }
-
-  Json json(const std::string& suite, const std::string& problem) const {
-    const auto mean = [](double sum, double count) { return count > 0 ? Json(sum / count) : Json(); };
-    return {{"suite", suite},
-            {"problem", problem},
-            {"states", states},
-            {"mass", mean(mass, static_cast<double>(states))},
-            {"concentration", mean(weighted, mass)},
-            {"budget", mean(budget, static_cast<double>(routed))}};
-  }
-};
-
 }  // namespace
+
+void ConcentrationSums::add(const Routes& routes, std::size_t n) {
+  if (routes.validity_N[n] != Validity::kValid) return;
+  const auto m = static_cast<double>(routes.mass_N[n]);
+  ++states;
+  mass += m;
+  if (routes.routed_N[n] == 0) return;
+  ++routed;
+  routed_mass += m;
+  weighted += m * static_cast<double>(routes.concentration_N[n]);
+  budget += static_cast<double>(routes.budget_N[n]);
+}
+
+Json ConcentrationSums::json(const std::string& suite, const std::string& problem) const {
+  const auto mean = [](double sum, double count) { return count > 0 ? Json(sum / count) : Json(); };
+  return {{"suite", suite},
+          {"problem", problem},
+          {"states", states},
+          {"mass", mean(mass, static_cast<double>(states))},
+          {"concentration", mean(weighted, routed_mass)},
+          {"budget", mean(budget, static_cast<double>(routed))}};
+}
 
 void write_concentration(const std::filesystem::path& path, const LoadedPair& pair,
                          const StudyOptions& options,
@@ -68,7 +64,7 @@ void write_concentration(const std::filesystem::path& path, const LoadedPair& pa
       const Scores scores = engine::score_rollout(
           student, teacher, rollout, train::score_options(objective, rollout, /*rescore=*/false, seed, ids));
       const Routes routes = train::route_rollout(rollout, scores, objective, seed, heads);
-      std::vector<Sums> sums(prompts.size());
+      std::vector<ConcentrationSums> sums(prompts.size());
       for (const Response& response : rollout.responses_B) {
         for (std::int64_t j = 0; j < response.length; ++j)
           sums[static_cast<std::size_t>(response.prompt)].add(

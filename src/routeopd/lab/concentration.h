@@ -2,17 +2,30 @@
 // untrained student visits on it. The mapping from states to problems is ours (the paper does not say).
 //
 //   concentration.jsonl {"suite", "problem", "states", "mass", "concentration", "budget"}, a line a problem: valid states,
-//   mean M, sum of M c / sum of M (null where no state has mass), mean budget of the routed states (null where none is)
+//   their mean M; of the routed ones, which alone have a c, sum of M c / sum of M and the mean budget (null where none is)
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <string>
 
 #include "routeopd/lab/loaded_pair.h"
+#include "routeopd/types/routes.h"
 
 namespace routeopd::lab {
+
+// What a line is made of: sums over the states of a problem.
+struct ConcentrationSums {
+  std::int64_t states = 0, routed = 0;
+  double mass = 0;  // of all valid states
+  double routed_mass = 0, weighted = 0, budget = 0;
+
+  void add(const Routes& routes, std::size_t n);
+  Json json(const std::string& suite, const std::string& problem) const;
+};
 
 // Four responses a problem at temperature 1, read by the teacher, routed as the study's `routeopd`. The file appears whole.
 void write_concentration(const std::filesystem::path& path, const LoadedPair& pair,

@@ -3,15 +3,15 @@
 #include "routeopd/lab/cost.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
 #include <map>
-#include <numeric>
-#include <vector>
 
 #include "routeopd/base/interrupt.h"
 #include "routeopd/base/memory.h"
-#include "routeopd/base/philox.h"
+#include "routeopd/grade/statistics.h"
 #include "routeopd/lab/route_cost.h"
-#include "routeopd/lab/variants.h"
 #include "routeopd/train/metrics.h"
 #include "routeopd/train/stages.h"
 
@@ -20,29 +20,27 @@ namespace {
 
 constexpr const char* kReference = "sampled_rkl";
 
-// The main arms, routeopd at the paper's k and m, and the whole vocabulary.
-std::vector<Variant> cost_variants(const StudyOptions& options) {
-  std::vector<Variant> chosen;
-  for (Variant& variant : all_variants(options)) {
-    if (variant.family == Family::kMain) chosen.push_back(std::move(variant));
-  }
-  for (const auto& [k, m] : kRouteShapes) {
-    if (k != options.k || m != options.m)
-      chosen.push_back({fmt::format("routeopd-k{}-m{}", k, m),
-                        Family::kSupport,
-                        {{"arm", "routeopd"}, {"k", k}, {"m", m}}});
-  }
-  chosen.push_back({"routeopd-kfull", Family::kSupport, {{"arm", "routeopd"}, {"k", "full"}}});
-  return chosen;
+// As the study calls the runs of these settings, where it has some: their accuracy and their cost are drawn as one point.
+std::string name_of_shape(std::int32_t k, std::int32_t m, const StudyOptions& options) {
+  if (m == options.m) return fmt::format("routeopd-k{}", k);
+  if (k == options.k) return fmt::format("routeopd-m{}", m);
+  return fmt::format("routeopd-k{}-m{}", k, m);
 }
+
+// t at 0.975 for 1 to 30 degrees of freedom; beyond, the normal distribution's.
+constexpr std::array<double, 30> kStudent = {
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120,  2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
+constexpr double kNormal = 1.96;
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return grade::quantile(values, 0.5);
 }
 
-Json json_of(const grade::Interval& interval) {
-  return {{"mean", interval.mean}, {"low", interval.low}, {"high", interval.high}};
+Json json_of(const RatioInterval& interval) {
+  const auto or_null = [](const std::optional<double>& end) { return end ? Json(*end) : Json(); };
+  return {{"mean", interval.mean}, {"low", or_null(interval.low)}, {"high", or_null(interval.high)}};
 }
 
 // What one arm gave, a value a round.
@@ -113,28 +111,44 @@ void measure(const LoadedPair& pair, const Variant& variant, const StudyOptions&
 
 }  // namespace
 
-grade::Interval interval_over_rounds(std::span<const double> values) {
-  constexpr std::uint32_t kDraws = 10000;
-  constexpr std::uint64_t kSeed = 42;
-  const auto count = static_cast<double>(values.size());
-  const auto mean = [&](double sum) { return sum / count; };
-  std::vector<double> means;
-  for (std::uint32_t draw = 0; draw < kDraws; ++draw) {
-    double sum = 0;
-    for (std::uint32_t i = 0; i < values.size(); ++i) {
-      const StateAddress at{.prompt = draw, .position = i};
-      const auto u = static_cast<double>(unit_uniform(addressed_words(kSeed, Purpose::kBootstrap, at, 0)[0]));
-      sum += values[static_cast<std::size_t>(u * count)];
-    }
-    means.push_back(mean(sum));
+std::vector<Variant> cost_variants(const StudyOptions& options) {
+  const auto said = [&](const std::string& name) {
+    return options.arms.empty() ||
+           std::find(options.arms.begin(), options.arms.end(), name) != options.arms.end();
+  };
+  std::vector<Variant> chosen;
+  for (const Variant& variant : all_variants(options)) {
+    if (variant.family == Family::kMain && (variant.name == kReference || said(variant.name)))
+      chosen.push_back(variant);
   }
-  std::sort(means.begin(), means.end());
-  return {mean(std::accumulate(values.begin(), values.end(), 0.0)), grade::quantile(means, 0.025),
-          grade::quantile(means, 0.975)};
+  const auto add = [&](const Variant& variant) {
+    if (said("routeopd") || said(variant.name)) chosen.push_back(variant);
+  };
+  for (const auto& [k, m] : kRouteShapes) {
+    if (k != options.k || m != options.m)
+      add({name_of_shape(k, m, options), Family::kSupport, {{"arm", "routeopd"}, {"k", k}, {"m", m}}});
+  }
+  add({"routeopd-kfull", Family::kSupport, {{"arm", "routeopd"}, {"k", "full"}}});
+  return chosen;
+}
+
+RatioInterval interval_over_rounds(std::span<const double> ratios) {
+  const auto count = static_cast<double>(ratios.size());
+  double mean = 0, squares = 0;
+  for (const double ratio : ratios) mean += std::log(ratio) / count;
+  for (const double ratio : ratios) squares += std::pow(std::log(ratio) - mean, 2);
+  RatioInterval interval{.mean = std::exp(mean), .low = {}, .high = {}};
+  if (ratios.size() < 2) return interval;
+  const std::size_t degrees = ratios.size() - 1;
+  const double t = degrees <= kStudent.size() ? kStudent[degrees - 1] : kNormal;
+  const double half = t * std::sqrt(squares / static_cast<double>(degrees) / count);
+  interval.low = std::exp(mean - half);
+  interval.high = std::exp(mean + half);
+  return interval;
 }
 
 std::int64_t cost_steps(const StudyOptions& options) {
-  return 2 * options.rounds * std::ssize(cost_variants(options));
+  return 2 * options.rounds * std::ssize(cost_variants(options)) + std::ssize(kRouteShapes);
 }
 
 Json measure_cost(const LoadedPair& pair, const StudyOptions& options,
@@ -143,12 +157,19 @@ Json measure_cost(const LoadedPair& pair, const StudyOptions& options,
   for (std::size_t i = 0; i < prompts.size(); ++i) prompts[i].number = static_cast<std::uint32_t>(i);
   const std::vector<Variant> variants = cost_variants(options);
   std::vector<Measured> measured(variants.size());
+  using Clock = std::chrono::steady_clock;
   std::int64_t done = 0;
+  Clock::time_point last = Clock::now();
+  const auto tell = [&](std::int64_t steps) {
+    done += steps;
+    const Clock::time_point now = Clock::now();
+    if (watch) watch(done, cost_steps(options), std::chrono::duration<double>(now - last).count());
+    last = now;
+  };
   for (std::int32_t round = 0; round < options.rounds; ++round) {
     for (std::size_t v = 0; v < variants.size(); ++v) {
       measure(pair, variants[v], options, prompts, measured[v]);
-      done += 2;
-      if (watch) watch(done, cost_steps(options), measured[v].seconds["total"].back());
+      tell(2);
     }
   }
   const auto reference = std::find_if(variants.begin(), variants.end(),
@@ -157,7 +178,8 @@ Json measure_cost(const LoadedPair& pair, const StudyOptions& options,
   for (std::size_t v = 0; v < variants.size(); ++v)
     arms.push_back(measured[v].json(variants[v], options,
                                     measured[static_cast<std::size_t>(reference - variants.begin())]));
-  return {{"rounds", options.rounds}, {"arms", arms}, {"routes", route_costs(pair, options, prompts)}};
+  const Json routes = route_costs(pair, options, prompts, [&] { tell(1); });
+  return {{"rounds", options.rounds}, {"arms", arms}, {"routes", routes}};
 }
 
 }  // namespace routeopd::lab

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/lab/loaded_pair.h"
 
+#include <algorithm>
+
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/eval/eval_directory.h"
 #include "routeopd/lab/checker.h"
@@ -56,6 +58,18 @@ Problem problem_of(const Prompt& prompt, const std::string& words, const std::st
       file, prompt.id);
 }
 
+// Appends those of at most `longest` ids until there are `most`. Numbered anew: every file counts from 0, and the number is
+// the address of the random numbers.
+void take_prompts(std::vector<Prompt>& taken, const std::vector<Prompt>& from, std::int64_t longest,
+                  std::int64_t most) {
+  for (const Prompt& prompt : from) {
+    if (std::ssize(taken) >= most) return;
+    if (std::ssize(prompt.ids) > longest) continue;
+    taken.push_back(prompt);
+    taken.back().number = static_cast<std::uint32_t>(taken.size() - 1);
+  }
+}
+
 }  // namespace
 
 LoadedPair::LoadedPair(const StudyPair& pair, const StudyOptions& options)
@@ -70,15 +84,20 @@ LoadedPair::LoadedPair(const StudyPair& pair, const StudyOptions& options)
   prompts_ = std::move(inputs.prompts);
   too_long_ = inputs.too_long;
   unchecked_ = inputs.unchecked;
+  const std::int64_t longest =
+      std::min(base_.config.max_position_embeddings, teacher_.config.max_position_embeddings) -
+      options.max_new;
   for (const auto& [name, path] : pair.suites) {
     eval::Suite& suite =
         suites_.emplace_back(eval::read_suite(name, path, protocol_, pair.student, tokenizer_));
+    take_prompts(bank_prompts_, suite.prompts, longest, options.states);
     if (options.problems > 0 && options.problems < std::ssize(suite.prompts))
       suite.prompts.resize(static_cast<std::size_t>(options.problems));
     if (!pair.laboratory) continue;
     for (const Prompt& prompt : suite.prompts)
       problems_[prompt.id] = problem_of(prompt, protocol_.prompt_template, path);
   }
+  take_prompts(bank_prompts_, prompts_, longest, options.states);
 }
 
 train::Inputs LoadedPair::inputs() const {
@@ -98,6 +117,9 @@ double LoadedPair::evaluate(const fs::path& directory, const model::Model& stude
   const Json protocol = eval::protocol_json(identity, protocol_, suites_);
   std::optional<Json> summary = eval::finished_evaluation(directory, protocol);
   if (!summary) {
+    // Neither whole nor half-way: something of it was taken away, and the rest cannot be gone on with.
+    std::error_code ignored;
+    if (!fs::exists(directory / "protocol.json", ignored)) fs::remove_all(directory, ignored);
     engine::LocalEngine engine(student, tokenizer_.real_ids());
     summary = eval::evaluate_into(directory, engine, suites_, protocol_, tokenizer_, identity, watch).summary;
   }

@@ -31,6 +31,10 @@ class LoadedPair {
   const std::vector<eval::Suite>& suites() const { return suites_; }
   const std::vector<Prompt>& prompts() const { return prompts_; }
 
+  // What the states of a bank are drawn from: the suites' problems, all of them whatever `problems` says, and behind them
+  // training prompts. At most as many as there are to be states: every answer has one.
+  const std::vector<Prompt>& bank_prompts() const { return bank_prompts_; }
+
   // Of a run that begins: the starting student's own copy, the teacher shared.
   train::Inputs inputs() const;
 
@@ -38,7 +42,7 @@ class LoadedPair {
   const train::Recipe& recipe() const { return recipe_; }
 
   // Evaluates `student` into `directory`, or goes on with it, and labels the responses where the checker can read them.
-  // Nothing where that was done. `student` is {"path", …}, as summary.json will have it. Gives the average.
+  // Nothing where that was done; one whose summary was taken away is made again. `student` is {"path", …}, as summary.json will have it. Gives the average.
   double evaluate(const std::filesystem::path& directory, const model::Model& student, const Json& identity,
                   const eval::EvalWatch& watch = {}) const;
 
@@ -47,7 +51,7 @@ class LoadedPair {
   text::Tokenizer tokenizer_;
   train::Recipe recipe_;
   model::Model base_, teacher_;
-  std::vector<Prompt> prompts_;
+  std::vector<Prompt> prompts_, bank_prompts_;
   std::int64_t too_long_ = 0;
   std::string unchecked_;
   eval::Protocol protocol_;

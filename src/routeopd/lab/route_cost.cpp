@@ -66,7 +66,8 @@ double top_k_seconds(const std::vector<float>& hidden, std::int64_t width, const
 
 }  // namespace
 
-Json route_costs(const LoadedPair& pair, const StudyOptions& options, const std::vector<Prompt>& prompts) {
+Json route_costs(const LoadedPair& pair, const StudyOptions& options, const std::vector<Prompt>& prompts,
+                 const std::function<void()>& watch) {
   const c10::NoGradGuard no_grad;
   const std::int32_t real = pair.tokenizer().real_ids();
   const std::uint64_t seed = options.main_seeds.front();
@@ -111,6 +112,7 @@ Json route_costs(const LoadedPair& pair, const StudyOptions& options, const std:
                      {"top_k_ms", 1e3 * median(top_k)},
                      {"routing_ms", 1e3 * median(routing)},
                      {"gather_ms", 1e3 * median(gather)}});
+    if (watch) watch();
   }
   return table;
 }

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,9 @@ namespace routeopd::lab {
 inline constexpr std::array<std::pair<std::int32_t, std::int32_t>, 6> kRouteShapes = {
     {{16, 2}, {32, 1}, {32, 2}, {32, 4}, {32, 8}, {64, 2}}};
 
-// [{"k", "m", "top_k_ms", "routing_ms", "gather_ms"}]: medians over rounds, all shapes on the states of one rollout.
-Json route_costs(const LoadedPair& pair, const StudyOptions& options, const std::vector<Prompt>& prompts);
+// [{"k", "m", "top_k_ms", "routing_ms", "gather_ms"}]: medians over rounds, all shapes on the states of one rollout. `watch`
+// is told after every shape.
+Json route_costs(const LoadedPair& pair, const StudyOptions& options, const std::vector<Prompt>& prompts,
+                 const std::function<void()>& watch = {});
 
 }  // namespace routeopd::lab

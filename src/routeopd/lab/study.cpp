@@ -2,17 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/lab/study.h"
 
-#include <algorithm>
 #include <chrono>
 #include <optional>
-#include <set>
 
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/lab/concentration.h"
 #include "routeopd/lab/cost.h"
-#include "routeopd/lab/study_pace.h"
+#include "routeopd/lab/study_plan.h"
 #include "routeopd/lab/study_probes.h"
 #include "routeopd/lab/study_run.h"
 
@@ -25,30 +23,15 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-bool is_one_of(const std::string& part, const std::vector<std::string>& parts) {
-  return std::find(parts.begin(), parts.end(), part) != parts.end();
-}
-
-// Evaluated beside the runs.
-const std::vector<std::string> kUntrained = {"base", "teacher"};
-
-// What a part needs besides runs.
-bool needs_accuracy(const std::string& part) {
-  return is_one_of(part, {"main", "behaviour"});
-}
-bool needs_concentration(const std::string& part) {
-  return part == "mechanism";
-}
-
 class Driver {
  public:
   Driver(StudyFiles& files, const StudyWatch& watch)
       : files_(files), options_(files.options()), watch_(watch) {}
 
   void run(const std::vector<std::string>& parts) {
-    plan(parts);
+    pace_ = work_left(files_, parts);
     for (const std::string& part : parts) {
-      if (is_done(part)) continue;
+      if (is_done(files_, part)) continue;
       now_.part = part;
       begin_ = Clock::now();
       try {
@@ -61,58 +44,34 @@ class Driver {
   }
 
  private:
-  bool has_eval(const std::string& name) const { return files_.manifest()["evals"].contains(name); }
-
-  // Said so by the manifest, and its runs are still there.
-  bool is_done(const std::string& part) const {
-    const std::vector<PlannedRun> runs = runs_of(part, options_);
-    return files_.complete(part) &&
-           std::all_of(runs.begin(), runs.end(), [&](const PlannedRun& run) { return files_.complete(run); });
-  }
-
-  void plan(const std::vector<std::string>& parts) {
-    std::set<std::string> seen;
-    for (const std::string& part : parts) {
-      if (is_done(part)) continue;
-      for (const PlannedRun& run : runs_of(part, options_)) {
-        if (seen.insert(run.name()).second && !files_.complete(run))
-          pace_.add(options_.steps, evaluations_of(run, options_.steps));
-      }
-      if (part == "cost") pace_.add(cost_steps(options_), 0);
-      if (needs_concentration(part) && !files_.has("concentration")) pace_.add(0, 1);
-    }
-    if (!files_.pair().suites.empty()) {
-      for (const std::string& name : kUntrained)
-        if (!has_eval(name)) pace_.add(0, 1);
-    }
-  }
-
   void run_part(const std::string& part) {
-    std::string note;
     if (part == "cost") {
       make_cost();
     } else {
-      if (files_.pair().suites.empty()) {
-        if (needs_accuracy(part)) note = "no suite of problems with answers was given: there is no accuracy";
-      } else {
-        for (const std::string& name : kUntrained) evaluate(name);
+      if (!files_.pair().suites.empty()) {
+        for (const char* name : kUntrained) evaluate(name);
       }
       make_runs(part);
-      if (needs_concentration(part)) make_concentration();
-      if (part == "mechanism") make_probes(note);
+      if (part == "mechanism") {
+        make_concentration();
+        make_probes();
+      }
     }
-    files_.finish(part, true, seconds_since(begin_), note);
+    files_.finish(part, true, seconds_since(begin_), lack_of(files_, part));
   }
 
   // Loaded when something is to be done.
   const LoadedPair& pair() {
-    if (!pair_) pair_.emplace(files_.pair(), options_);
+    if (!pair_) {
+      pair_.emplace(files_.pair(), options_);
+      files_.note_machine();
+    }
     return *pair_;
   }
 
   // The untrained student and the teacher.
   void evaluate(const std::string& name) {
-    if (has_eval(name)) return;
+    if (files_.has_eval(name)) return;
     const bool base = name == "base";
     const std::string& path = base ? files_.pair().student : files_.pair().teacher;
     const std::string directory = name + "/eval";
@@ -161,8 +120,15 @@ class Driver {
     };
     events.evaluated = [&](std::int64_t, double seconds) { pace_.evaluated(seconds); };
     // The bank is that of the starting student, and comes before the first run that is looked at on the way.
-    if (run.every > 0) make_bank(files_, pair());
+    if (run.every > 0) freeze_states();
     make_run(run, files_.path(), pair(), options_, events);
+  }
+
+  void freeze_states() {
+    if (files_.has("bank")) return;
+    const auto begin = Clock::now();
+    make_bank(files_, pair());
+    pace_.probed(seconds_since(begin));
   }
 
   void make_concentration() {
@@ -178,22 +144,13 @@ class Driver {
     files_.put("concentration", "concentration.jsonl");
   }
 
-  void make_probes(std::string& note) {
+  void make_probes() {
     tell({.part = now_.part, .what = "probes"});
-    const std::vector<PlannedRun> runs = runs_of("mechanism", options_);
-    const auto followed = std::find_if(runs.begin(), runs.end(), [](const PlannedRun& run) {
-      return run.variant.name == "routeopd" && run.hold > 0;
-    });
-    if (followed == runs.end()) {
-      note = "no run of routeopd whose middle checkpoint stays: there are no probes";
-      return;
-    }
-    make_bank(files_, pair());
+    freeze_states();
     run_probes(files_, pair(),
-               files_.path() / StudyFiles::run_path(*followed) / "checkpoints" /
-                   fmt::format("step_{}", followed->hold),
-               [&](const std::string& probe, std::int64_t done, std::int64_t total) {
-                 now_.note = fmt::format("{}, {} of {}", probe, done + 1, total);
+               [&](const std::string& row, std::int64_t done, std::int64_t total, double seconds) {
+                 if (done > 0) pace_.probed(seconds);
+                 if (done < total) now_.note = fmt::format("{}, {} of {}", row, done + 1, total);
                  tell();
                });
   }
@@ -201,9 +158,11 @@ class Driver {
   void make_cost() {
     if (files_.has("cost")) return;
     tell({.part = now_.part, .what = "cost"});
+    std::int64_t before = 0;
     const Json cost =
         measure_cost(pair(), options_, [&](std::int64_t done, std::int64_t total, double seconds) {
-          pace_.stepped(2 * seconds, 2);
+          pace_.stepped(seconds, done - before);
+          before = done;
           now_.note = fmt::format("{} of {} steps", done, total);
           tell();
         });

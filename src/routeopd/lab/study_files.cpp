@@ -5,6 +5,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <array>
 
 #include "routeopd/base/atomic_directory.h"
 #include "routeopd/base/atomic_file.h"
@@ -30,6 +31,34 @@ Json contents_of(const StudyPair& pair) {
           {"teacher", formats::weights_sha256(pair.teacher)},
           {"prompts", sha256_of_file(pair.prompts)},
           {"suites", suites}};
+}
+
+// What else makes a model write and read as it does.
+constexpr std::array kModelFiles = {
+    "config.json",           "generation_config.json",  "tokenizer.json",
+    "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"};
+
+// Null where there is none, so that one that is added counts too.
+Json model_files_of(const StudyPair& pair) {
+  Json files = Json::object();
+  for (const bool teacher : {false, true}) {
+    for (const char* name : kModelFiles) {
+      const fs::path path = fs::path(teacher ? pair.teacher : pair.student) / name;
+      std::error_code ignored;
+      files[fmt::format("{}/{}", teacher ? "teacher" : "student", name)] =
+          fs::exists(path, ignored) ? Json(sha256_of_file(path)) : Json();
+    }
+  }
+  return files;
+}
+
+Json this_machine() {
+  return {{"cpu", cpu_model()}, {"threads", at::get_num_threads()}};
+}
+
+std::string machine_text(const Json& machine) {
+  return fmt::format("{} with {} threads", shown(formats::value_or_null(machine, "cpu")),
+                     shown(formats::value_or_null(machine, "threads")));
 }
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& field, const Json& there,
@@ -69,19 +98,13 @@ void StudyFiles::begin(const StudyRequest& request) {
   options_ = with_settings(default_options(pair_.laboratory, quick_), request.settings);
   Json pair = json_of(pair_);
   pair["sha256"] = contents_of(pair_);
+  pair["sha256"]["files"] = model_files_of(pair_);
   Json options = json_of(options_);
   options["quick"] = quick_;
-  manifest_ = {{"kind", "study"},
-               {"version", kVersion},
-               {"pair", pair},
-               {"options", options},
-               {"machine", {{"cpu", cpu_model()}, {"threads", at::get_num_threads()}}},
-               {"parts", Json::object()},
-               {"evals", Json::object()},
-               {"bank", nullptr},
-               {"concentration", nullptr},
-               {"runs", Json::array()},
-               {"probes", Json::array()},
+  manifest_ = {{"kind", "study"},          {"version", kVersion},       {"pair", pair},
+               {"options", options},       {"machine", this_machine()}, {"notes", Json::array()},
+               {"parts", Json::object()},  {"evals", Json::object()},   {"bank", nullptr},
+               {"concentration", nullptr}, {"runs", Json::array()},     {"probes", Json::array()},
                {"cost", nullptr}};
   remove_partial_files(path_ / kManifest);
   make_result_directory(path_);
@@ -122,8 +145,11 @@ void StudyFiles::go_on(const StudyRequest& request) {
   for (const auto& item : request.settings.items()) said[item.key()] = asked[item.key()];
   check_same(path_, json_of(options_), said, "");
   if (request.pair) check_same(path_, manifest_["pair"], json_of(*request.pair), "pair.");
-  check_same(path_, formats::value_or_null(manifest_["pair"], "sha256"), contents_of(pair_),
-             "content of pair.");
+  const Json& contents = formats::value_or_null(manifest_["pair"], "sha256");
+  check_same(path_, contents, contents_of(pair_), "content of pair.");
+  // A study that was begun before these counted says nothing of them.
+  const Json& files = formats::value_or_null(contents, "files");
+  if (!files.is_null()) check_same(path_, files, model_files_of(pair_), "content of pair.");
 }
 
 void StudyFiles::save() const {
@@ -156,7 +182,7 @@ bool StudyFiles::complete(const PlannedRun& run) const {
     if (entry["path"] == run_path(run) && entry["complete"].get<bool>()) {
       std::error_code ignored;  // a run that was taken away is made again
       return fs::exists(path_ / run_path(run) / "metrics.jsonl", ignored) &&
-             (pair_.suites.empty() || fs::exists(path_ / eval_path(run) / "summary.json", ignored));
+             (pair_.suites.empty() || evaluated(eval_path(run)));
     }
   }
   return false;
@@ -185,6 +211,45 @@ void StudyFiles::record(const PlannedRun& run, bool complete) {
     *same = entry;
   }
   save();
+}
+
+void StudyFiles::add_note(const std::string& note) {
+  Json& notes = manifest_["notes"];
+  if (!notes.is_array()) notes = Json::array();
+  if (std::find(notes.begin(), notes.end(), Json(note)) != notes.end()) return;
+  notes.push_back(note);
+  save();
+}
+
+void StudyFiles::note_machine() {
+  const Json& before = formats::value_or_null(manifest_, "machine");
+  const Json now = this_machine();
+  if (before == now) return;
+  add_note(
+      fmt::format("begun on {}, gone on with on {}: these round differently, so that the last bits are not "
+                  "those of one machine alone",
+                  machine_text(before), machine_text(now)));
+}
+
+// Where the checker can read the responses, their labels belong to it.
+bool StudyFiles::evaluated(const std::string& directory) const {
+  std::error_code ignored;
+  return fs::exists(path_ / directory / "summary.json", ignored) &&
+         (!pair_.laboratory || fs::exists(path_ / directory / "labels.jsonl", ignored));
+}
+
+bool StudyFiles::has_eval(const std::string& whose) const {
+  const Json& path = formats::value_or_null(manifest_["evals"], whose.c_str());
+  return path.is_string() && evaluated(path.get<std::string>());
+}
+
+std::string StudyFiles::probe_path(const std::string& name) {
+  return fmt::format("probes/{}", name);
+}
+
+bool StudyFiles::has_probe(const std::string& name) const {
+  std::error_code ignored;
+  return fs::exists(path_ / probe_path(name) / "probe.json", ignored);
 }
 
 bool StudyFiles::has(const std::string& piece) const {

@@ -1,8 +1,9 @@
 // A study directory: study.json, which says what is there and what is still to come, and is rewritten whole after every
 // finished piece. The directory is locked while a process works in it.
 //
-//   study.json {"kind": "study", "version": 1, "pair", "options", "machine", "parts": {NAME: {"complete", "seconds", "note"?}},
-//               "evals": {"base", "teacher"}, "bank", "concentration", "runs": […], "probes": […], "cost"}
+//   study.json {"kind": "study", "version": 1, "pair", "options", "machine", "notes": […],
+//               "parts": {NAME: {"complete", "seconds", "note"?}}, "evals": {"base", "teacher"}, "bank", "concentration",
+//               "runs": […], "probes": […], "cost"}
 //
 // Paths in it are relative to the directory; null where the piece is not there.
 // SPDX-License-Identifier: Apache-2.0
@@ -47,8 +48,17 @@ class StudyFiles {
   bool complete(const PlannedRun& run) const;
   void record(const PlannedRun& run, bool complete);
 
-  // One of bank, concentration, cost, or an entry of evals.
+  // Something that a reader should know of the whole study; once, however often it is said.
+  void add_note(const std::string& note);
+  // Says so where another processor or number of threads goes on than the one that began.
+  void note_machine();
+
+  // Whether it is there to this day: one of bank, concentration, cost; an entry of evals; a directory of probes.
   bool has(const std::string& piece) const;
+  bool has_eval(const std::string& whose) const;
+  bool has_probe(const std::string& name) const;
+  static std::string probe_path(const std::string& name);
+
   void put(const std::string& piece, const std::string& path);
   void put_eval(const std::string& whose, const std::string& path);
   void put_probe(const std::string& name, const std::string& path, const std::string& at);
@@ -57,6 +67,7 @@ class StudyFiles {
   void begin(const StudyRequest& request);
   void go_on(const StudyRequest& request);
   void save() const;
+  bool evaluated(const std::string& directory) const;
 
   std::filesystem::path path_;
   std::optional<DirectoryLock> lock_;

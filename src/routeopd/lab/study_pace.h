@@ -4,44 +4,59 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 namespace routeopd::lab {
 
 class StudyPace {
  public:
-  // More work than was known before; negative counts take it away again.
-  void add(std::int64_t steps, std::int64_t evaluations) {
-    steps_left_ += steps;
-    evaluations_left_ += evaluations;
+  // More work than was known before; negative counts take it away again. Rows are those of the probes, and making the bank
+  // is one more.
+  void add(std::int64_t steps, std::int64_t evaluations, std::int64_t rows = 0) {
+    steps_.left += steps;
+    evaluations_.left += evaluations;
+    rows_.left += rows;
   }
 
   // So many of those ended, and took so long together.
-  void stepped(double seconds, std::int64_t steps = 1) {
-    steps_left_ -= steps;
-    step_seconds_ += seconds;
-    steps_made_ += steps;
-  }
-  void evaluated(double seconds) {
-    --evaluations_left_;
-    evaluation_seconds_ += seconds;
-    ++evaluations_made_;
-  }
+  void stepped(double seconds, std::int64_t steps = 1) { steps_.end(seconds, steps); }
+  void evaluated(double seconds) { evaluations_.end(seconds, 1); }
+  void probed(double seconds) { rows_.end(seconds, 1); }
+
+  std::int64_t steps() const { return steps_.left; }
+  std::int64_t evaluations() const { return evaluations_.left; }
+  std::int64_t rows() const { return rows_.left; }
 
   // Below 0: a kind of work is left of which none was measured yet.
   double seconds_left() const {
-    if ((steps_left_ > 0 && steps_made_ == 0) || (evaluations_left_ > 0 && evaluations_made_ == 0)) return -1;
-    return part(steps_left_, step_seconds_, steps_made_) +
-           part(evaluations_left_, evaluation_seconds_, evaluations_made_);
+    // The probes come late. Until one was measured, a row counts as a step: both go through about as many responses, and back.
+    const double row = rows_.made > 0 ? rows_.each() : steps_.each();
+    double seconds = 0;
+    for (const auto& [left, each] :
+         {std::pair(steps_.left, steps_.each()), std::pair(evaluations_.left, evaluations_.each()),
+          std::pair(rows_.left, row)}) {
+      if (left <= 0) continue;
+      if (each < 0) return -1;
+      seconds += static_cast<double>(left) * each;
+    }
+    return seconds;
   }
 
  private:
-  static double part(std::int64_t left, double seconds, std::int64_t made) {
-    return left <= 0 || made == 0 ? 0 : static_cast<double>(left) * seconds / static_cast<double>(made);
-  }
+  struct Kind {
+    std::int64_t left = 0, made = 0;
+    double seconds = 0;  // of those that were made
 
-  std::int64_t steps_left_ = 0, evaluations_left_ = 0;
-  std::int64_t steps_made_ = 0, evaluations_made_ = 0;
-  double step_seconds_ = 0, evaluation_seconds_ = 0;
+    void end(double took, std::int64_t count) {
+      left -= count;
+      made += count;
+      seconds += took;
+    }
+    // Seconds of one; below 0: not known.
+    double each() const { return made > 0 ? seconds / static_cast<double>(made) : -1; }
+  };
+
+  Kind steps_, evaluations_, rows_;
 };
 
 }  // namespace routeopd::lab

@@ -3,8 +3,10 @@
 #include "routeopd/lab/study_probes.h"
 
 #include <algorithm>
+#include <chrono>
 #include <span>
 
+#include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/probe/run_probe.h"
 
@@ -14,89 +16,142 @@ namespace {
 namespace fs = std::filesystem;
 using probe::Intervention;
 
-// Prompts whose answers the states are chosen from: responses of the laboratory have some 25 states.
+// Prompts whose answers the states are chosen from, to begin with: responses of the laboratory have some 25 states.
 constexpr std::size_t kBankPrompts = 128;
 constexpr const char* kBank = "bank.safetensors";
+
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 std::vector<probe::ProbeArm> arms_of(const StudyOptions& options, const std::vector<Family>& families,
                                      const std::vector<std::string>& beside) {
   std::vector<probe::ProbeArm> arms;
   for (const Variant& variant : all_variants(options)) {
-    if (std::find(families.begin(), families.end(), variant.family) != families.end() ||
-        std::find(beside.begin(), beside.end(), variant.name) != beside.end())
+    const bool of_probe = std::find(families.begin(), families.end(), variant.family) != families.end() ||
+                          has(beside, variant.name);
+    if (of_probe && (options.arms.empty() || has(options.arms, variant.name)))
       arms.push_back({variant.name, objective_of(variant, options)});
   }
   return arms;
 }
 
-class Probes {
- public:
-  Probes(StudyFiles& files, const LoadedPair& pair, const ProbesWatch& watch)
-      : files_(files), pair_(pair), watch_(watch) {}
-
-  void run(const std::string& name, const fs::path& student, const fs::path& moments, const std::string& at,
-           const std::vector<probe::ProbeArm>& arms, const std::vector<Intervention>& interventions) {
-    const std::string path = "probes/" + name;
-    if (!fs::exists(files_.path() / path / "probe.json")) {
-      fs::create_directories(files_.path() / "probes");
-      probe::run_probe({.bank = files_.path() / kBank,
-                        .student = student,
-                        .teacher = files_.pair().teacher,
-                        .moments = moments,
-                        .arms = arms,
-                        .interventions = interventions,
-                        .optimizer = pair_.recipe().optimizer,
-                        .out = files_.path() / path,
-                        .dump = {}},
-                       [&](std::int64_t done, std::int64_t total, const std::string& what) {
-                         if (watch_) watch_(fmt::format("{}: {}", name, what), done, total);
-                       });
-    }
-    files_.put_probe(name, path, at);
-  }
-
- private:
-  StudyFiles& files_;
-  const LoadedPair& pair_;
-  const ProbesWatch& watch_;
+// As many of the prompts as it takes until their answers have the states that are wanted, and how many they have. The
+// answers are written once more by probe::make_bank(): one rollout among the thousands of a study.
+struct BankSource {
+  std::span<const Prompt> prompts;
+  std::int64_t states = 0;
 };
 
+BankSource bank_source(const LoadedPair& pair, const probe::BankOptions& wanted) {
+  const std::span<const Prompt> all(pair.bank_prompts());
+  engine::LocalEngine student(pair.base(), pair.tokenizer().real_ids());
+  const engine::Sampling sampling{
+      .n = 1, .decoding = {}, .max_new_tokens = wanted.max_new_tokens, .seed = wanted.seed};
+  for (std::size_t count = std::min(all.size(), kBankPrompts);; count = std::min(all.size(), 2 * count)) {
+    const std::int64_t states = student.generate(all.first(count), sampling, {}).states();
+    if (states >= wanted.states || count == all.size()) return {all.first(count), states};
+  }
+}
+
+// What a killed process left, and a directory whose probe.json was taken away. The study is locked: nobody else writes here.
+void clear_place(const fs::path& place) {
+  const std::string partial = place.filename().string() + ".partial-";
+  std::error_code ignored;
+  fs::remove_all(place, ignored);
+  for (const auto& entry : fs::directory_iterator(place.parent_path(), ignored)) {
+    if (entry.path().filename().string().starts_with(partial)) fs::remove_all(entry.path(), ignored);
+  }
+}
+
+void run_one(const PlannedProbe& planned, const StudyFiles& files, const LoadedPair& pair,
+             const ProbesWatch& watch) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point last = Clock::now();
+  const auto tell = [&](const std::string& row, std::int64_t done, std::int64_t total) {
+    const Clock::time_point now = Clock::now();
+    if (watch) watch(row, done, total, std::chrono::duration<double>(now - last).count());
+    last = now;
+  };
+  const fs::path place = files.path() / StudyFiles::probe_path(planned.name);
+  fs::create_directories(place.parent_path());
+  clear_place(place);
+  const fs::path moments = planned.checkpoint.empty() ? fs::path() : files.path() / planned.checkpoint;
+  probe::run_probe({.bank = files.path() / kBank,
+                    .student = moments.empty() ? fs::path(files.pair().student) : moments,
+                    .teacher = files.pair().teacher,
+                    .moments = moments,
+                    .arms = planned.arms,
+                    .interventions = planned.interventions,
+                    .optimizer = pair.recipe().optimizer,
+                    .out = place,
+                    .dump = {}},
+                   [&](std::int64_t done, std::int64_t total, const std::string& what) {
+                     tell(fmt::format("{}: {}", planned.name, what), done, total);
+                   });
+  tell(planned.name, planned.rows(), planned.rows());
+}
+
 }  // namespace
+
+std::vector<PlannedProbe> probes_of(const StudyOptions& options) {
+  std::vector<PlannedProbe> probes;
+  const auto add = [&](PlannedProbe planned) {
+    if (!planned.arms.empty()) probes.push_back(std::move(planned));
+  };
+  add({.name = "arms",
+       .at = "base",
+       .checkpoint = "",
+       .arms =
+           arms_of(options, {Family::kMain, Family::kDestination, Family::kObjective, Family::kBudget}, {}),
+       .interventions = {Intervention::kFreshAdamW}});
+  add({.name = "support",
+       .at = "base",
+       .checkpoint = "",
+       .arms = arms_of(options, {Family::kSupport, Family::kPairs}, {"routeopd", "exact"}),
+       .interventions = {Intervention::kFreshAdamW}});
+  const std::vector<PlannedRun> runs = runs_of("mechanism", options);
+  const auto run = std::find_if(runs.begin(), runs.end(),
+                                [](const PlannedRun& each) { return each.variant.name == "routeopd"; });
+  if (run == runs.end()) return probes;
+  const std::int64_t step = run->hold > 0 ? run->hold : options.steps;
+  add({.name = "ladder",
+       .at = fmt::format("{} step_{}", run->name(), step),
+       .checkpoint = fmt::format("{}/checkpoints/step_{}", StudyFiles::run_path(*run), step),
+       .arms = arms_of(options, {}, {"routeopd"}),
+       .interventions = {probe::kInterventions.begin(), probe::kInterventions.end()}});
+  return probes;
+}
 
 void make_bank(StudyFiles& files, const LoadedPair& pair) {
   if (files.has("bank")) return;
   const StudyOptions& options = files.options();
-  const std::vector<Prompt>& prompts = pair.suites().empty() ? pair.prompts() : pair.suites().front().prompts;
   probe::BankOptions wanted;
   wanted.states = options.states;
   wanted.max_new_tokens = options.max_new;
   wanted.seed = options.main_seeds.front();
   wanted.objective = routing::objective_from({{"k", options.k}, {"m", options.m}});
+  const BankSource source = bank_source(pair, wanted);
+  if (source.states < wanted.states) {
+    files.add_note(
+        fmt::format("the bank has {} states and not the {} that were asked for: the answers to all {} "
+                    "prompts have no more",
+                    source.states, wanted.states, source.prompts.size()));
+    wanted.states = source.states;
+  }
   probe::Bank bank =
-      probe::make_bank(pair.base(), pair.teacher(), pair.tokenizer().real_ids(),
-                       std::span(prompts).first(std::min(prompts.size(), kBankPrompts)), wanted);
+      probe::make_bank(pair.base(), pair.teacher(), pair.tokenizer().real_ids(), source.prompts, wanted);
   bank.student = {files.pair().student, formats::weights_sha256(files.pair().student)};
   bank.teacher = {files.pair().teacher, formats::weights_sha256(files.pair().teacher)};
   probe::write_bank(bank, files.path() / kBank);
   files.put("bank", kBank);
 }
 
-void run_probes(StudyFiles& files, const LoadedPair& pair, const fs::path& checkpoint,
-                const ProbesWatch& watch) {
-  const StudyOptions& options = files.options();
-  const fs::path base = files.pair().student;
-  const std::vector<Intervention> all(probe::kInterventions.begin(), probe::kInterventions.end());
-  Probes probes(files, pair, watch);
-  probes.run("arms", base, {}, "base",
-             arms_of(options, {Family::kMain, Family::kDestination, Family::kObjective, Family::kBudget}, {}),
-             {Intervention::kFreshAdamW});
-  probes.run("support", base, {}, "base",
-             arms_of(options, {Family::kSupport, Family::kPairs}, {"routeopd", "exact"}),
-             {Intervention::kFreshAdamW});
-  probes.run("ladder", checkpoint, checkpoint,
-             fmt::format("{} {}", checkpoint.parent_path().parent_path().filename().string(),
-                         checkpoint.filename().string()),
-             arms_of(options, {}, {"routeopd"}), all);
+void run_probes(StudyFiles& files, const LoadedPair& pair, const ProbesWatch& watch) {
+  for (const PlannedProbe& planned : probes_of(files.options())) {
+    if (!files.has_probe(planned.name)) run_one(planned, files, pair, watch);
+    files.put_probe(planned.name, StudyFiles::probe_path(planned.name), planned.at);
+  }
 }
 
 }  // namespace routeopd::lab

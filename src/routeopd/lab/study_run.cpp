@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/lab/study_run.h"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <vector>
 
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/base/memory.h"
@@ -20,19 +22,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// Only the newest checkpoint is needed to go on, and `hold` by the probes.
-void remove_checkpoints(const fs::path& run, std::int64_t before, std::int64_t hold) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(run / "checkpoints", ignored)) {
-    const std::string name = entry.path().filename().string();
-    std::int64_t step = 0;
-    if (!name.starts_with("step_")) continue;
-    std::from_chars(name.data() + 5, name.data() + name.size(), step);
-    if (name == fmt::format("step_{}", step) && step < before && step != hold)
-      fs::remove_all(entry.path(), ignored);
-  }
 }
 
 std::string note_of(const Json& metrics) {
@@ -56,6 +45,25 @@ train::Recipe recipe_of(const PlannedRun& run, const fs::path& directory, const 
 
 }  // namespace
 
+// Below the newest that is there, not below the step at hand: most steps have none where `save_every` is above 1. Then a
+// removal that is killed half-way has a whole checkpoint above it, too.
+void remove_checkpoints(const fs::path& run, std::int64_t hold) {
+  std::vector<std::int64_t> steps;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(run / "checkpoints", ignored)) {
+    const std::string name = entry.path().filename().string();
+    std::int64_t step = 0;
+    if (!name.starts_with("step_")) continue;
+    std::from_chars(name.data() + 5, name.data() + name.size(), step);
+    if (name == fmt::format("step_{}", step)) steps.push_back(step);
+  }
+  std::sort(steps.begin(), steps.end());
+  for (const std::int64_t step : steps) {
+    if (step != steps.back() && step != hold)
+      fs::remove_all(run / "checkpoints" / fmt::format("step_{}", step), ignored);
+  }
+}
+
 bool is_due(const PlannedRun& run, std::int64_t step, std::int64_t steps) {
   return step == steps || (run.every > 0 && step % run.every == 0);
 }
@@ -77,7 +85,7 @@ void make_run(const PlannedRun& run, const fs::path& study, const LoadedPair& pa
       recipe, inputs,
       [&](std::int64_t step, const Json& metrics) {
         events.step(step, metrics.value("time", Json::object()).value("total", 0.0), note_of(metrics));
-        remove_checkpoints(directory, step, run.hold);
+        remove_checkpoints(directory, run.hold);
         if (is_due(run, step, options.steps)) {
           const auto begin = Clock::now();
           if (!pair.suites().empty())

@@ -20,6 +20,9 @@ struct RunEvents {
   std::function<void(std::int64_t step, double seconds)> evaluated;
 };
 
+// Removes the checkpoints that neither going on needs, which takes the newest there is, nor the probes, which take `hold`.
+void remove_checkpoints(const std::filesystem::path& run, std::int64_t hold);
+
 // Steps after which a run is evaluated and probed.
 bool is_due(const PlannedRun& run, std::int64_t step, std::int64_t steps);
 std::int64_t evaluations_of(const PlannedRun& run, std::int64_t steps);

@@ -3,102 +3,64 @@
 #include "routeopd/lab/study_summary.h"
 
 #include <algorithm>
-#include <map>
+#include <numeric>
 
-#include "routeopd/grade/eval_files.h"
+#include "routeopd/formats/json_file.h"
+#include "routeopd/report/cells.h"
+#include "routeopd/report/effects.h"
+#include "routeopd/report/study_grades.h"
 #include "routeopd/report/text_table.h"
 
 namespace routeopd::lab {
 namespace {
 
-// Evaluations of one variant by seed, suites by name.
-using BySeed = std::map<std::uint64_t, std::vector<grade::Correctness>>;
-
-std::vector<grade::Correctness> read_eval(const std::filesystem::path& directory) {
-  std::vector<grade::Correctness> suites;
-  for (grade::EvalSuite& suite : grade::read_eval_directory(directory).suites)
-    suites.push_back(std::move(suite.correctness));
-  return suites;
-}
-
-double average(const std::vector<grade::Correctness>& suites) {
-  double sum = 0;
-  for (const grade::Correctness& suite : suites) sum += grade::average(suite);
-  return sum / static_cast<double>(suites.size());
-}
-
-// B - A over the seeds that both have, all seeds of a problem in one draw.
-grade::Interval contrast(const BySeed& a, const BySeed& b) {
-  std::vector<grade::WeightedContrast> terms;
-  for (const auto& [seed, suites] : b) {
-    const auto other = a.find(seed);
-    if (other == a.end()) continue;
-    for (std::size_t s = 0; s < suites.size(); ++s)
-      terms.push_back({&other->second[s], &suites[s], static_cast<std::uint32_t>(s), 1});
-  }
-  return terms.empty() ? grade::Interval{} : grade::weighted_contrast(terms, grade::Bootstrap{});
-}
-
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == names.size() ? " and " : ", ", names[i]);
-  return text;
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 std::string sentence(const StudySummary& summary) {
-  std::vector<std::string> better, worse, open;
-  for (const VariantSummary& row : summary.variants) {
-    if (row.name == summary.reference) continue;
-    (row.contrast.low > 0 ? better : row.contrast.high < 0 ? worse : open).push_back(row.name);
-  }
-  std::vector<std::string> parts;
-  if (!better.empty())
-    parts.push_back(fmt::format("{} {} above it", listed(better), better.size() == 1 ? "lies" : "lie"));
-  if (!worse.empty())
-    parts.push_back(fmt::format("{} {} below it", listed(worse), worse.size() == 1 ? "lies" : "lie"));
-  if (!open.empty())
-    parts.push_back(fmt::format("for {} the interval holds 0, so nothing is shown", listed(open)));
+  std::vector<report::Difference> differences;
+  for (const VariantSummary& row : summary.variants)
+    if (row.name != summary.reference) differences.push_back({row.name, row.contrast});
   return fmt::format(
-      "Against {}: {}; the intervals are over problems for these training seeds, and say nothing of how "
-      "others would "
+      "{}; the intervals are over problems for these training seeds, and say nothing of how others would "
       "fare.\n",
-      summary.reference, listed(parts));
+      report::order_words(summary.reference, differences));
 }
 
 }  // namespace
 
-StudySummary summarize(const StudyFiles& files) {
+StudySummary summarize(const StudyFiles& files, const report::StudyFiles& read) {
   StudySummary summary;
   summary.samples = files.options().samples;
-  const Json& manifest = files.manifest();
-  const auto avg = [&](const char* whose) {
-    const Json& evals = manifest["evals"];
-    return evals.contains(whose) ? average(read_eval(files.path() / evals[whose].get<std::string>())) : -1;
+  const report::StudyGrades grades(read);
+  const auto untrained = [&](const char* name) {
+    const auto accuracy = grades.accuracy(name);
+    return accuracy ? accuracy->average.mean : -1;
   };
-  summary.base = avg("base");
-  summary.teacher = avg("teacher");
+  summary.base = untrained(report::kBase);
+  summary.teacher = untrained(report::kTeacher);
   std::vector<std::string> names;  // in the order of the study
-  std::map<std::string, BySeed> runs;
-  for (const Json& run : manifest["runs"]) {
-    if (!run["complete"].get<bool>() || !run["eval"].is_string()) continue;
-    const auto name = run["name"].get<std::string>();
-    if (runs.count(name) == 0) names.push_back(name);
-    runs[name][run["seed"].get<std::uint64_t>()] = read_eval(files.path() / run["eval"].get<std::string>());
-  }
+  for (const report::StudyRun& run : read.runs)
+    if (grades.has(run.name) && std::find(names.begin(), names.end(), run.name) == names.end())
+      names.push_back(run.name);
   if (!names.empty()) {
     const std::vector<std::string>& arms = files.options().arms;
     const std::string wanted = arms.empty() ? "sampled_rkl" : arms.front();
-    summary.reference = runs.count(wanted) > 0 ? wanted : names.front();
+    summary.reference = grades.has(wanted) ? wanted : names.front();
   }
   for (const std::string& name : names) {
-    VariantSummary& row = summary.variants.emplace_back();
-    row.name = name;
-    for (const auto& [seed, suites] : runs[name]) row.per_seed.push_back(average(suites));
-    for (const double one : row.per_seed) row.average += one / static_cast<double>(row.per_seed.size());
-    row.contrast = contrast(runs[summary.reference], runs[name]);
+    const auto contrast = grades.contrast(summary.reference, name);
+    VariantSummary row{.name = name,
+                       .per_seed = grades.accuracy(name)->per_seed,
+                       .average = 0,
+                       .contrast = contrast ? contrast->difference : grade::Interval{}};
+    row.average = mean(row.per_seed);
+    summary.variants.push_back(std::move(row));
   }
-  for (const auto& item : manifest["parts"].items()) {
+  for (const Json& note : formats::value_or_null(files.manifest(), "notes"))
+    if (note.is_string()) summary.notes.push_back(note.get<std::string>());
+  for (const auto& item : files.manifest()["parts"].items()) {
     if (item.value().contains("note"))
       summary.notes.push_back(fmt::format("{}: {}", item.key(), item.value()["note"].get<std::string>()));
   }
@@ -117,10 +79,7 @@ std::string summary_text(const StudySummary& summary) {
     if (summary.base >= 0) table.add({"base (untrained)", percent(summary.base), "", ""});
     for (const VariantSummary& row : summary.variants)
       table.add({row.name, percent(row.average), std::to_string(row.per_seed.size()),
-                 row.name == summary.reference
-                     ? ""
-                     : fmt::format("{:+.2f} [{:+.2f}, {:+.2f}]", 100 * row.contrast.mean,
-                                   100 * row.contrast.low, 100 * row.contrast.high)});
+                 row.name == summary.reference ? "" : report::points(row.contrast)});
     if (summary.teacher >= 0) table.add({"teacher", percent(summary.teacher), "", ""});
     text = table.text();
     if (summary.variants.size() > 1) text += fmt::format("\n{}", sentence(summary));

@@ -8,6 +8,7 @@
 
 #include "routeopd/grade/statistics.h"
 #include "routeopd/lab/study_files.h"
+#include "routeopd/report/run_files.h"
 
 namespace routeopd::lab {
 
@@ -20,15 +21,15 @@ struct VariantSummary {
 };
 
 struct StudySummary {
-  std::int32_t samples = 0;
+  std::int64_t samples = 0;
   std::string reference;           // what the contrasts are with; empty: no run is complete
   double base = -1, teacher = -1;  // Avg@n; below 0: not there
   std::vector<VariantSummary> variants;
-  std::vector<std::string> notes;  // of the parts: what is missing, and why
+  std::vector<std::string> notes;  // of the study, and of its parts: what is missing, and why
 };
 
-// From the files of the study alone.
-StudySummary summarize(const StudyFiles& files);
+// `read` is what the report reads of the same study.
+StudySummary summarize(const StudyFiles& files, const report::StudyFiles& read);
 
 std::string summary_text(const StudySummary& summary);
 Json json_of(const StudySummary& summary);
