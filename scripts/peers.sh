@@ -112,6 +112,13 @@ tokenizers=("$shared/tokenizers/qwen3" "$shared/tokenizers/qwen2_5" "$shared/mod
 "$PEERS_PYTHON" tests/peers/greedy.py "$program" "$smollm2" --new 64
 "$PEERS_PYTHON" tests/peers/templates.py "$program" "$shared/tokenizers/qwen3" "$shared/tokenizers/qwen2_5" "$smollm2"
 "$program" bench --quiet --only L
+# A probe beside real models: what it takes above them.
+if [ ! -e "$smollm2-student/config.json" ]; then
+  rm -rf "$smollm2-student.partial"
+  "$PEERS_PYTHON" "$shared/models/make_smollm2.py" "$smollm2-student.partial" --drop-layers 8,14,20,22
+  mv "$smollm2-student.partial" "$smollm2-student"
+fi
+python3 tests/peers/probe_memory.py "$program" "$smollm2-student" "$smollm2" "$shared/data/math500.jsonl"
 
 # Last, because a busy machine can make it fall short: our speed beside theirs, in float32. One that falls short does not
 # keep the others from being measured.
