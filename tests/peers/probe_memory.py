@@ -59,8 +59,10 @@ def main():
         bank = pathlib.Path(work) / "bank.safetensors"
         make = [arguments.program, "probe", "make", *pair, "--prompts", arguments.prompts, "--states", arguments.states,
                 "--most-prompts", 32, "--max-new", 96, "--out", bank]
-        arms = [word for arm in arguments.arm or ["routeopd", "sampled_rkl", "full_rkl"] for word in ("--arm", arm)]
-        run = [arguments.program, "probe", "run", *pair, "--bank", bank, *arms, "--lr", "1e-5", "--out", pathlib.Path(work) / "probe"]
+        # A step set by hand, and updates of a routed and of a dense objective: the kinds of work that hold memory.
+        words = [word for arm in arguments.arm or ["routeopd", "full_rkl"] for word in ("--arm", arm)]
+        words += [word for name in ("potential_wide", "fresh_adamw") for word in ("--intervention", name)]
+        run = [arguments.program, "probe", "run", *pair, "--bank", bank, *words, "--lr", "1e-5", "--out", pathlib.Path(work) / "probe"]
         for name, command in (("probe make", make), ("probe run", run)):
             peak, seconds, output = peak_of(command)
             above = peak - models
