@@ -133,9 +133,14 @@ void run_study(const StudyArguments& arguments) {
     lab::run_study(files, parts,
                    [&](const lab::StudyProgress& at) { progress.update(0, progress_note(at)); });
   } catch (const Interrupted&) {
+    std::string command = "routeopd lab";
+    for (const std::string& part : arguments.parts) command += fmt::format(" {}", part);
     if (!arguments.output.quiet)
-      std::cerr << fmt::format("what is done is in {}; `routeopd lab --out {}` goes on\n", arguments.out,
+      std::cerr << fmt::format("what is done is in {}; `{} --out {}` goes on\n", arguments.out, command,
                                arguments.out);
+    throw;
+  } catch (const UserError&) {
+    files.withdraw();
     throw;
   }
   const report::StudyFiles read = report::read_study(arguments.out);

@@ -130,8 +130,11 @@ void run_run(const RunArguments& arguments) {
   request.optimizer.lr = arguments.lr;
   const routing::ObjectiveOptions frozen = probe::read_bank(arguments.bank).objective;
   for (const std::string& words : arguments.arms) request.arms.push_back(probe::arm_of(words, frozen));
-  for (const std::string& name : arguments.interventions)
+  for (const std::string& name : arguments.interventions) {
     request.interventions.push_back(probe::intervention_of(name));
+    if (request.interventions.back() == probe::Intervention::kSavedAdamW && arguments.moments.empty())
+      throw UserError("--intervention: saved_adamw needs --moments RUN/checkpoints/step_N");
+  }
   if (arguments.interventions.empty())
     request.interventions.assign(probe::kInterventions.begin(), probe::kInterventions.end());
   Json result;

@@ -195,6 +195,14 @@ class Whole(Case):
         (other / "file").write_text("mine")
         self.refuses("exists already", "main", "--lab", LAB, "--out", other, *TINY)
 
+    def test_what_is_refused_leaves_no_study_behind(self):
+        out = self.path / "mended"
+        pair = ("--student", LAB / "base", "--teacher", LAB / "teacher", "--prompts", LAB / "train.jsonl")
+        self.refuses("chat template", "main", "--out", out, *pair, *TINY)
+        self.assertFalse(out.exists())
+        self.refuses("positions", "main", "--lab", LAB, "--out", out, *TINY, "--max-new", "400")
+        self.assertFalse(out.exists())
+
     def test_words_that_are_not_known(self):
         self.refuses("did you mean sweeps", "sweep", "--out", self.path / "typo", code=2)
         self.refuses("did you mean routeopd", "--out", self.path / "typo", "--arms", "routeodp")

@@ -141,6 +141,11 @@ class Bank(Case):
                      "saved_adamw", *common)
         self.refuses("expected one of", "probe", "run", "--bank", self.bank, "--teacher", LAB / "teacher", "--intervention", "magic",
                      *common)
+        bank = ["--bank", self.bank, "--teacher", LAB / "teacher"]
+        self.refuses("knows no teacher", "probe", "run", *bank, "--arm", "routeopd", "--arm", "sft", *common)
+        self.refuses("named twice", "probe", "run", *bank, "--arm", "routeopd", "--arm", "routeopd", *common)
+        self.refuses("none of these", "probe", "run", *bank, "--arm", "sampled_rkl", "--intervention", "pair_isolated", *common)
+        self.refuses("no checkpoint of a run", "probe", "run", *bank, "--moments", LAB / "base", *common)
         self.assertFalse((self.path / "refused").exists())
 
 

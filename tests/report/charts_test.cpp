@@ -76,6 +76,11 @@ std::vector<Block> full_figures() {
           operator_figure(example())};
 }
 
+TEST(Charts, TheAreaOfAMarkerIsTheMemory) {
+  const Json rows = rows_of(full_figures().front());
+  EXPECT_DOUBLE_EQ(rows[0]["area"].get<double>(), 2 * rows[1]["area"].get<double>());
+}
+
 TEST(Charts, SayWhatIsMissingWithoutData) {
   for (const Block& block : empty_figures()) {
     EXPECT_TRUE(block.chart.is_null()) << block.id;

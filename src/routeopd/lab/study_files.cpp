@@ -109,7 +109,18 @@ void StudyFiles::begin(const StudyRequest& request) {
   remove_partial_files(path_ / kManifest);
   make_result_directory(path_);
   lock_.emplace(path_);
+  begun_ = true;
   save();
+}
+
+void StudyFiles::withdraw() {
+  std::error_code ignored;
+  const std::uintmax_t responses = fs::file_size(path_ / "base" / "eval" / "responses.jsonl", ignored);
+  const bool made = (!ignored && responses > 0) || fs::exists(path_ / "runs", ignored) ||
+                    !manifest_["evals"].empty() || !manifest_["probes"].empty() || has("bank") || has("cost");
+  if (!begun_ || made) return;
+  lock_.reset();
+  fs::remove_all(path_, ignored);
 }
 
 void StudyFiles::go_on(const StudyRequest& request) {

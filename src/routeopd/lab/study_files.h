@@ -32,6 +32,10 @@ class StudyFiles {
   // study.json that cannot be read, or was begun with something other than what is said (naming the field).
   StudyFiles(const std::filesystem::path& out, const StudyRequest& request);
 
+  // Takes the directory away again where this call began the study and nothing of it was made: what is refused for its
+  // template or length leaves no study behind that would refuse the mended call.
+  void withdraw();
+
   const std::filesystem::path& path() const { return path_; }
   const StudyPair& pair() const { return pair_; }
   const StudyOptions& options() const { return options_; }
@@ -74,6 +78,7 @@ class StudyFiles {
   StudyPair pair_;
   StudyOptions options_;
   bool quick_ = false;
+  bool begun_ = false;  // by this object
   Json manifest_;
 };
 

@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/probe/run_probe.h"
 
+#include <algorithm>
 #include <cmath>
-#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "routeopd/base/atomic_directory.h"
 #include "routeopd/base/atomic_file.h"
@@ -162,9 +163,16 @@ Json run_probe(const ProbeRequest& request, const ProbeWatch& watch) {
   for (const ProbeArm& arm : request.arms)
     for (const Intervention intervention : request.interventions)
       if (prober.applies(arm, intervention)) plan.emplace_back(arm, intervention);
-  if (plan.empty())
-    throw UserError(
-        "none of the arms has any of these interventions; saved_adamw needs a checkpoint's moments");
+  // What was asked for and cannot be made is said, not left out.
+  std::set<std::string> names;
+  for (const ProbeArm& arm : request.arms) {
+    if (!names.insert(arm.name).second)
+      throw UserError("--arm: {} is named twice; give one of them a name, as in other={}", arm.name,
+                      arm.objective.arm);
+    if (std::none_of(plan.begin(), plan.end(), [&](const auto& step) { return step.first.name == arm.name; }))
+      throw UserError("--arm: {} has none of these interventions{}", arm.name,
+                      arm.objective.loss == routing::Loss::kSft ? ": it knows no teacher" : "");
+  }
   std::optional<DistributionDump> dump;
   if (!request.dump.empty()) dump.emplace(request.dump, bank, prober, teacher_head);
 

@@ -16,7 +16,9 @@ Block component_contrasts_figure(const std::vector<ContrastPoint>& points) {
     return block;
   }
   block.words =
-      "Each block varies one choice and keeps the rest of the fixed-mid construction; the points are "
+      "Each block varies one family of choices and keeps the rest of the fixed-mid construction, but for "
+      "what is "
+      "not in the paper: other objectives, and the exact coupling with its adaptive budget. The points are "
       "separate contrasts, no "
       "path from one to the next. Bars are 95 % intervals of the paired difference; a bar that crosses the "
       "line at 0 leaves open whether there is a difference. Open diamonds are the paper's differences.";

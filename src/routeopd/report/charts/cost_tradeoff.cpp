@@ -15,9 +15,9 @@ namespace {
 
 constexpr double kWidth = 480, kHeight = 300;
 
-// Marker area in square pixels: the leanest run 80, the heaviest 520, straight in between.
-double area_of(double bytes, const Extent& memory) {
-  return memory.high > memory.low ? 80 + 440 * (bytes - memory.low) / (memory.high - memory.low) : 200;
+// Marker area in square pixels, in proportion to the memory: 320 for the heaviest arm, and never too small to be seen.
+double area_of(double bytes, double heaviest) {
+  return heaviest > 0 ? std::max(320 * bytes / heaviest, 24.0) : 200;
 }
 
 }  // namespace
@@ -31,8 +31,9 @@ Block cost_tradeoff_figure(const std::vector<CostPoint>& points) {
   }
   block.words =
       "A step's time beyond sampled-RKL's, and the accuracy that it buys; up and left is better. The area of "
-      "a marker is "
-      "the peak memory. The line joins RouteOPD by its support k.";
+      "a marker is in proportion to "
+      "the peak memory. Horizontal bars are the time's 95 % interval. The line joins RouteOPD by its support "
+      "k.";
   std::vector<double> overheads, accuracies, bytes;
   for (const CostPoint& point : points) {
     for (const std::optional<double>& value : {point.overhead.low, point.overhead.high})
@@ -41,7 +42,8 @@ Block cost_tradeoff_figure(const std::vector<CostPoint>& points) {
       accuracies.push_back(value.value_or(point.accuracy.value));
     bytes.push_back(point.peak_bytes);
   }
-  const Extent x = extent_of(overheads, 0.12), y = extent_of(accuracies, 0.08), memory = extent_of(bytes, 0);
+  const Extent x = extent_of(overheads, 0.12), y = extent_of(accuracies, 0.08);
+  const double heaviest = *std::max_element(bytes.begin(), bytes.end());
   const double per_percent = kWidth / (x.high - x.low);  // pixels
   std::vector<LabelledPoint> labelled;
   std::vector<std::string> names;
@@ -49,7 +51,7 @@ Block cost_tradeoff_figure(const std::vector<CostPoint>& points) {
     labelled.push_back(
         {(point.overhead.value - x.low) / (x.high - x.low) * kWidth,
          (y.high - point.accuracy.value) / (y.high - y.low) * kHeight,
-         std::sqrt(area_of(point.peak_bytes, memory)) / 2, shown_series(point.name),
+         std::sqrt(area_of(point.peak_bytes, heaviest)) / 2, shown_series(point.name),
          (point.overhead.value - point.overhead.low.value_or(point.overhead.value)) * per_percent,
          (point.overhead.high.value_or(point.overhead.value) - point.overhead.value) * per_percent});
     names.push_back(point.name);
@@ -67,7 +69,7 @@ Block cost_tradeoff_figure(const std::vector<CostPoint>& points) {
                     {"accuracy_low", finite(point.accuracy.low)},
                     {"accuracy_high", finite(point.accuracy.high)},
                     {"memory", finite(point.peak_bytes / 1e9)},
-                    {"area", area_of(point.peak_bytes, memory)},
+                    {"area", area_of(point.peak_bytes, heaviest)},
                     {"dx", places[i].dx},
                     {"dy", places[i].dy},
                     {"align", places[i].align}});

@@ -126,7 +126,8 @@ Block dynamics_figure(const std::vector<DynamicsPoint>& points) {
   block.words =
       "Accuracy, mismatch mass on the starting student's states, and where an update from each checkpoint "
       "goes. Lines are means "
-      "over seeds; a band spans the seeds where there are several.";
+      "over the seeds that were looked at on the way (a study follows its first); a band spans them where "
+      "there are several.";
   draw_curves(
       points,
       "Small line charts over training steps: accuracy, mismatch mass, fidelity and leakage, a line an arm.",
