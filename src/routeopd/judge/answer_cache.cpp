@@ -1,6 +1,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/judge/answer_cache.h"
+#include "routeopd/judge/answer_cache.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -14,7 +14,7 @@
 
 #include "routeopd/formats/json_lines.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 namespace {
 
 // Every line of ours: its keys are in the order of the alphabet.
@@ -118,4 +118,4 @@ void AnswerCache::fail(const char* what) const {
   throw UserError("{}: {} ({})", path_.string(), what, std::strerror(errno));
 }
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

@@ -1,6 +1,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/judge/cases.h"
+#include "routeopd/judge/cases.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -10,7 +10,7 @@
 #include "routeopd/formats/json_lines.h"
 #include "routeopd/grade/compare.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 namespace {
 
 struct Problem {
@@ -53,11 +53,11 @@ Problems read_problems(const std::string& path) {
 }
 
 // The file of a suite, whose contents are those that the runs were evaluated on.
-std::string file_of(const std::string& suite, const std::vector<EvalRun>& runs,
+std::string file_of(const std::string& suite, const std::vector<grade::EvalRun>& runs,
                     const std::map<std::string, std::string>& suite_files) {
   std::string path;
   if (const auto said = suite_files.find(suite); said != suite_files.end()) path = said->second;
-  for (const EvalRun& run : runs) {
+  for (const grade::EvalRun& run : runs) {
     const Json& file = formats::value_or_null(run.summary.at("suites").at(suite), "file");
     if (path.empty() && file.is_string()) path = file.get<std::string>();
   }
@@ -94,18 +94,18 @@ std::string key_of(const JudgeCase& asked) {
 
 JudgeInput read_judge_input(const std::vector<std::string>& directories,
                             const std::map<std::string, std::string>& suite_files) {
-  std::vector<EvalRun> runs;
+  std::vector<grade::EvalRun> runs;
   for (const std::string& directory : directories) {
-    for (const EvalRun& other : runs) {
+    for (const grade::EvalRun& other : runs) {
       std::error_code missing;  // which reading it tells better
       if (std::filesystem::equivalent(other.directory, directory, missing))
         throw UserError("{} and {} are the same directory", other.directory, directory);
     }
-    runs.push_back(read_eval_directory(directory));
-    check_protocol(runs.front(), runs.back());
+    runs.push_back(grade::read_eval_directory(directory));
+    grade::check_protocol(runs.front(), runs.back());
   }
   std::map<std::string, Problems> suites;
-  for (const EvalSuite& suite : runs.front().suites)
+  for (const grade::EvalSuite& suite : runs.front().suites)
     suites[suite.name] = read_problems(file_of(suite.name, runs, suite_files));
   for (const auto& said : suite_files) {
     if (!suites.contains(said.first)) throw UserError("--suite {}: no such suite was evaluated", said.first);
@@ -118,7 +118,7 @@ JudgeInput read_judge_input(const std::vector<std::string>& directories,
     LabelledRun& run = input.runs.emplace_back(LabelledRun{names[r], directories[r], {}, {}});
     formats::JsonLines lines((std::filesystem::path(directories[r]) / "responses.jsonl").string());
     while (const auto line = lines.next()) {
-      EvalResponse& response = run.responses.emplace_back(response_of(*line, lines.where()));
+      grade::EvalResponse& response = run.responses.emplace_back(grade::response_of(*line, lines.where()));
       std::optional<std::size_t>& number = run.case_of.emplace_back();
       JudgeCase asked{{}, {}, std::move(response.response), response.extracted};
       response.response.clear();
@@ -138,4 +138,4 @@ JudgeInput read_judge_input(const std::vector<std::string>& directories,
   return input;
 }
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

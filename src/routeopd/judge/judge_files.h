@@ -10,9 +10,9 @@
 
 #include <filesystem>
 
-#include "routeopd/grade/judge/tally.h"
+#include "routeopd/judge/tally.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 
 // Makes the directory, or takes one that an earlier run of the judge left. Throws UserError for any other that is not
 // empty: summary.json of an eval directory has the same name.
@@ -24,4 +24,4 @@ Json summary_of(const JudgeInput& input, const JudgeTally& tally, const Asker& a
 void write_labels(const std::filesystem::path& path, const JudgeInput& input,
                   const std::vector<std::vector<Judgement>>& judgements);
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

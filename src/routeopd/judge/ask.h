@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "routeopd/grade/judge/answer_cache.h"
-#include "routeopd/grade/judge/verdict.h"
+#include "routeopd/judge/answer_cache.h"
+#include "routeopd/judge/verdict.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 
 struct JudgeSettings {
   std::string model;
@@ -84,4 +84,4 @@ class Asker {
   bool ever_answered_ = false;
 };
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

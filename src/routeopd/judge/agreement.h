@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "routeopd/grade/judge/labels.h"
+#include "routeopd/judge/labels.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 
 // Responses by the label of pass 1 (row) and of pass 2 (column).
 using Confusion = PerLabel<PerLabel<std::int64_t>>;
@@ -23,4 +23,4 @@ struct Agreement {
 
 Agreement agreement_of(const Confusion& counts);
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

@@ -11,7 +11,7 @@
 #include "routeopd/net/retry.h"
 #include "routeopd/net/url.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 
 struct ChatSettings {
   net::Endpoint endpoint;
@@ -67,4 +67,4 @@ class ChatClient {
   net::HttpClient http_;
 };
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "routeopd/grade/judge/prompt.h"
+#include "routeopd/judge/prompt.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 
 struct LabelledRun {
   std::string name;  // the directory's own, or its whole path where two are called alike
   std::string directory;
-  std::vector<EvalResponse> responses;              // in the file's order; their texts are in the cases
+  std::vector<grade::EvalResponse> responses;       // in the file's order; their texts are in the cases
   std::vector<std::optional<std::size_t>> case_of;  // of each response; none where no judge is needed
 };
 
@@ -30,4 +30,4 @@ struct JudgeInput {
 JudgeInput read_judge_input(const std::vector<std::string>& directories,
                             const std::map<std::string, std::string>& suite_files);
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

@@ -20,7 +20,7 @@
 
 #include "routeopd/grade/eval_files.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 
 // In the order of the paper's table.
 enum class Label { kCorrect, kReasoning, kArithmetic, kPrematureStop, kFormat, kUnjudged };
@@ -46,6 +46,6 @@ std::string judge_name_of(Label label);
 std::optional<Label> label_of_judge(std::string_view words);
 
 // The deterministic stages; none where the judge is to be asked.
-std::optional<Label> observed_label(const EvalResponse& response);
+std::optional<Label> observed_label(const grade::EvalResponse& response);
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

@@ -1,8 +1,8 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/judge/prompt.h"
+#include "routeopd/judge/prompt.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 namespace {
 
 constexpr const char* kSystem =
@@ -60,4 +60,4 @@ Json adjudication_messages(const JudgeCase& asked, const Verdict& one, const Ver
                               candidates, kForm));
 }
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

@@ -1,13 +1,13 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/judge/verdict.h"
+#include "routeopd/judge/verdict.h"
 
 #include <algorithm>
 #include <string>
 
 #include "routeopd/formats/json_file.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 namespace {
 
 constexpr std::size_t kMostText = 64 << 10U;
@@ -95,4 +95,4 @@ std::optional<Verdict> read_verdict(std::string_view text) {
   return found;
 }
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

@@ -5,19 +5,19 @@
 
 #include <random>
 
-#include "eval_testing.h"
+#include "grade/eval_testing.h"
 #include "routeopd/base/sha256.h"
-#include "routeopd/grade/judge/judge_files.h"
+#include "routeopd/judge/judge_files.h"
 #include "testing_files.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(JudgeLabels, CorrectComesBeforeFormatAndBothBeforeTheJudge) {
-  EvalResponse response;
+  grade::EvalResponse response;
   response.correct = true;
   response.format_ok = false;
   EXPECT_EQ(observed_label(response), Label::kCorrect);
@@ -180,7 +180,7 @@ struct Labelled {
       judgements.emplace_back();
     }
     LabelledRun& run = input.runs.back();
-    for (EvalResponse& response : responses_of(suite, rows)) {
+    for (grade::EvalResponse& response : grade::responses_of(suite, rows)) {
       const char letter = rows[static_cast<std::size_t>(response.problem[1] - '0')]
                               [static_cast<std::size_t>(response.sample)];
       const std::size_t at = std::string("crapfu").find(static_cast<char>(std::tolower(letter)));
@@ -310,4 +310,4 @@ TEST(JudgeDirectory, TakesNewOnesAndItsOwn) {
 }
 
 }  // namespace
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

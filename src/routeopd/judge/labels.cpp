@@ -1,10 +1,10 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/judge/labels.h"
+#include "routeopd/judge/labels.h"
 
 #include "routeopd/base/error.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 
 std::string name_of(Label label) {
   static constexpr PerLabel<const char*> kNames{"correct",        "reasoning", "arithmetic",
@@ -40,10 +40,10 @@ std::optional<Label> label_of_judge(std::string_view words) {
   return std::nullopt;
 }
 
-std::optional<Label> observed_label(const EvalResponse& response) {
+std::optional<Label> observed_label(const grade::EvalResponse& response) {
   if (response.correct) return Label::kCorrect;
   if (!response.format_ok) return Label::kFormat;
   return std::nullopt;
 }
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

@@ -1,8 +1,8 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/judge/agreement.h"
+#include "routeopd/judge/agreement.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 
 Agreement agreement_of(const Confusion& counts) {
   PerLabel<std::int64_t> rows{};
@@ -31,4 +31,4 @@ Agreement agreement_of(const Confusion& counts) {
   return result;
 }
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

@@ -1,12 +1,12 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/judge/chat.h"
+#include "routeopd/judge/chat.h"
 
 #include <algorithm>
 
 #include "routeopd/formats/json_file.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 namespace {
 
 // A shorter one is no secret, and every text has it.
@@ -140,4 +140,4 @@ ChatAnswer ChatClient::complete(const std::string& body, std::uint64_t address,
       fmt::format("{} answered {}{}{}", request.url, answer.status, said.empty() ? "" : ": ", said));
 }
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

@@ -1,8 +1,8 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/judge/judge.h"
+#include "routeopd/judge/judge.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 namespace {
 
 std::function<void(std::int64_t)> watch_of(const JudgeWatch& watch, const char* stage,
@@ -77,4 +77,4 @@ std::vector<std::vector<Judgement>> judgements_of(const JudgeInput& input,
   return all;
 }
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

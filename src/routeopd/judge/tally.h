@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "routeopd/grade/judge/agreement.h"
-#include "routeopd/grade/judge/judge.h"
+#include "routeopd/judge/agreement.h"
+#include "routeopd/judge/judge.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 
 // Lengths in tokens; shares as fractions.
 struct RunTally {
@@ -51,4 +51,4 @@ struct JudgeTally {
 // Throws UserError when a (suite, problem, sample) of the first run is not in another.
 JudgeTally tally_of(const JudgeInput& input, const std::vector<std::vector<Judgement>>& judgements);
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "routeopd/grade/judge/ask.h"
-#include "routeopd/grade/judge/cases.h"
+#include "routeopd/judge/ask.h"
+#include "routeopd/judge/cases.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 
 // Of one case, or of a response that needed no judge.
 struct Judgement {
@@ -35,4 +35,4 @@ std::vector<Judgement> judge_cases(const std::vector<JudgeCase>& cases, Asker& a
 std::vector<std::vector<Judgement>> judgements_of(const JudgeInput& input,
                                                   const std::vector<Judgement>& of_cases);
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

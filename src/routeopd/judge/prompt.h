@@ -9,9 +9,9 @@
 #include <string>
 
 #include "routeopd/base/fields.h"
-#include "routeopd/grade/judge/labels.h"
+#include "routeopd/judge/labels.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 
 struct JudgeCase {
   std::string problem;
@@ -33,4 +33,4 @@ Json pass_messages(const JudgeCase& asked);
 // candidates stand in the order of their names, so that swapping the passes changes nothing.
 Json adjudication_messages(const JudgeCase& asked, const Verdict& one, const Verdict& other);
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

@@ -1,6 +1,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/judge/ask.h"
+#include "routeopd/judge/ask.h"
 
 #include <algorithm>
 #include <atomic>
@@ -12,7 +12,7 @@
 #include "routeopd/base/interrupt.h"
 #include "routeopd/base/sha256.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 namespace {
 
 // The first 64 bits of a key: what addresses a request's random waits.
@@ -174,4 +174,4 @@ std::vector<Reply> Asker::ask(std::span<const Question> questions,
   return Batch(*this, questions, watch).run();
 }
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

@@ -16,9 +16,9 @@
 #include <unordered_map>
 
 #include "routeopd/base/line_file.h"
-#include "routeopd/grade/judge/chat.h"
+#include "routeopd/judge/chat.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 
 class AnswerCache {
  public:
@@ -46,4 +46,4 @@ class AnswerCache {
   std::unordered_map<std::string, ChatAnswer> answers_;
 };
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

@@ -6,9 +6,9 @@
 #include <optional>
 #include <string_view>
 
-#include "routeopd/grade/judge/prompt.h"
+#include "routeopd/judge/prompt.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 
 inline constexpr std::size_t kMostRationale = 500;  // bytes
 
@@ -18,4 +18,4 @@ inline constexpr std::size_t kMostRationale = 500;  // bytes
 // and the last 64 braces of a text are looked at.
 std::optional<Verdict> read_verdict(std::string_view text);
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

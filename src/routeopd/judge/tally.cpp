@@ -1,6 +1,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/judge/tally.h"
+#include "routeopd/judge/tally.h"
 
 #include <algorithm>
 #include <map>
@@ -10,13 +10,13 @@
 
 #include "routeopd/grade/statistics.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 namespace {
 
 using Judgements = std::vector<Judgement>;
 using Place = std::tuple<std::string, std::string, std::int64_t>;
 
-bool in_scope(const EvalResponse& response, const std::string& suite) {
+bool in_scope(const grade::EvalResponse& response, const std::string& suite) {
   return suite.empty() || response.suite == suite;
 }
 
@@ -26,7 +26,7 @@ RunTally run_tally(const LabelledRun& run, const Judgements& judgements, const s
   std::int64_t clipped = 0;
   std::int64_t readable = 0;
   for (std::size_t i = 0; i < run.responses.size(); ++i) {
-    const EvalResponse& response = run.responses[i];
+    const grade::EvalResponse& response = run.responses[i];
     if (!in_scope(response, suite)) continue;
     ++tally.counts[index_of(judgements[i].label)];
     ++tally.total;
@@ -37,10 +37,10 @@ RunTally run_tally(const LabelledRun& run, const Judgements& judgements, const s
   const auto total = static_cast<double>(tally.total);
   std::sort(tokens.begin(), tokens.end());
   tally.mean = std::accumulate(tokens.begin(), tokens.end(), 0.0) / total;
-  tally.p25 = quantile(tokens, 0.25);
-  tally.p50 = quantile(tokens, 0.5);
-  tally.p75 = quantile(tokens, 0.75);
-  tally.p90 = quantile(tokens, 0.9);
+  tally.p25 = grade::quantile(tokens, 0.25);
+  tally.p50 = grade::quantile(tokens, 0.5);
+  tally.p75 = grade::quantile(tokens, 0.75);
+  tally.p90 = grade::quantile(tokens, 0.9);
   tally.clipped = static_cast<double>(clipped) / total;
   tally.format_valid = static_cast<double>(readable) / total;
   return tally;
@@ -50,7 +50,7 @@ std::map<Place, Label> labels_by_place(const LabelledRun& run, const Judgements&
                                        const std::string& suite) {
   std::map<Place, Label> labels;
   for (std::size_t i = 0; i < run.responses.size(); ++i) {
-    const EvalResponse& response = run.responses[i];
+    const grade::EvalResponse& response = run.responses[i];
     if (in_scope(response, suite))
       labels[{response.suite, response.problem, response.sample}] = judgements[i].label;
   }
@@ -111,4 +111,4 @@ JudgeTally tally_of(const JudgeInput& input, const std::vector<Judgements>& judg
   return tally;
 }
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge

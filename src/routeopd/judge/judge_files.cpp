@@ -1,10 +1,10 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/judge/judge_files.h"
+#include "routeopd/judge/judge_files.h"
 
 #include "routeopd/base/atomic_file.h"
 
-namespace routeopd::grade {
+namespace routeopd::judge {
 namespace {
 
 Json optional_json(const std::optional<double>& value) {
@@ -111,7 +111,7 @@ void write_labels(const std::filesystem::path& path, const JudgeInput& input,
   for (std::size_t r = 0; r < input.runs.size(); ++r) {
     const LabelledRun& run = input.runs[r];
     for (std::size_t i = 0; i < run.responses.size(); ++i) {
-      const EvalResponse& response = run.responses[i];
+      const grade::EvalResponse& response = run.responses[i];
       const Judgement& judgement = judgements[r][i];
       Json line = {{"suite", response.suite},
                    {"problem", response.problem},
@@ -130,4 +130,4 @@ void write_labels(const std::filesystem::path& path, const JudgeInput& input,
   file.commit();
 }
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::judge
