@@ -1,6 +1,6 @@
 // What went wrong in a response to a laboratory problem, read from the response itself: every step of a solution names
 // its operands, its operation and its result, so the first mistake can be seen without a judge. The labels are those of
-// the error taxonomy (grade/judge/labels.h), one for each response:
+// the error taxonomy (judge/labels.h), one for each response:
 //
 //   correct         the final answer is right, however it was found
 //   format          no answer can be read

@@ -1,6 +1,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/decontamination_record.h"
+#include "routeopd/decontamination/record.h"
 
 #include <filesystem>
 #include <set>
@@ -10,7 +10,7 @@
 #include "routeopd/base/sha256.h"
 #include "routeopd/formats/json_file.h"
 
-namespace routeopd::grade {
+namespace routeopd::decontamination {
 namespace {
 
 namespace fs = std::filesystem;
@@ -82,4 +82,4 @@ std::string contamination_warning(const std::string& prompts, const std::vector<
   }
 }
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::decontamination

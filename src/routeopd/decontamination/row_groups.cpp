@@ -1,6 +1,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/row_groups.h"
+#include "routeopd/decontamination/row_groups.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +9,7 @@
 #include "routeopd/base/error.h"
 #include "routeopd/base/sha256.h"
 
-namespace routeopd::grade {
+namespace routeopd::decontamination {
 
 Digest digest_of(std::string_view text) {
   constexpr std::size_t kDigits = 16;  // of 64 bits
@@ -41,4 +41,4 @@ std::int64_t RowGroups::conflicts() const {
   return std::count_if(groups_.begin(), groups_.end(), [](const Group& group) { return group.conflicting; });
 }
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::decontamination

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "routeopd/grade/decontaminate.h"
+#include "routeopd/decontamination/decontaminate.h"
 
-namespace routeopd::grade {
+namespace routeopd::decontamination {
 
 std::string record_path(const std::string& file);
 
@@ -26,4 +26,4 @@ void write_record(const DecontaminateOptions& options, const Decontamination& re
 // is none; this never throws a UserError for what stands in it.
 std::string contamination_warning(const std::string& prompts, const std::vector<std::string>& suites);
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::decontamination

@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "routeopd/base/fields.h"
-#include "routeopd/grade/gram_index.h"
-#include "routeopd/grade/problem_lines.h"
-#include "routeopd/grade/row_groups.h"
+#include "routeopd/decontamination/gram_index.h"
+#include "routeopd/decontamination/problem_lines.h"
+#include "routeopd/decontamination/row_groups.h"
 
-namespace routeopd::grade {
+namespace routeopd::decontamination {
 
 enum class Unit { kWord, kCharacter };
 
@@ -99,4 +99,4 @@ class Contamination {
   std::vector<Hit> found_, hits_;
 };
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::decontamination

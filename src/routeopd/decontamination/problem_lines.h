@@ -9,7 +9,7 @@
 
 #include "routeopd/formats/json_lines.h"
 
-namespace routeopd::grade {
+namespace routeopd::decontamination {
 
 struct ProblemLine {
   std::string id;    // of the file, or the line's place among its problems, from 0
@@ -37,4 +37,4 @@ class ProblemLines {
   std::int64_t count_ = 0;
 };
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::decontamination

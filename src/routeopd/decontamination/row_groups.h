@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace routeopd::grade {
+namespace routeopd::decontamination {
 
 // The first 128 bits of a text's SHA-256. Two texts with one digest have never been seen, and to make a pair of them
 // takes about 2^64 hashes.
@@ -50,4 +50,4 @@ class RowGroups {
   std::size_t rows_ = 0;
 };
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::decontamination

@@ -1,13 +1,13 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/gram_index.h"
+#include "routeopd/decontamination/gram_index.h"
 
 #include <algorithm>
 
 #include "routeopd/base/error.h"
 #include "routeopd/text/tokenizer/flat_hash.h"
 
-namespace routeopd::grade {
+namespace routeopd::decontamination {
 namespace {
 
 // The rolling hash is a polynomial in this modulo 2^64; it is odd, so that no unit's share is shifted out of the word.
@@ -99,4 +99,4 @@ const std::vector<GramIndex::Shared>& GramIndex::shared_with(std::string_view te
   return shared_;
 }
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::decontamination

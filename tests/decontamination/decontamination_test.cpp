@@ -8,13 +8,13 @@
 #include <deque>
 #include <set>
 
-#include "routeopd/grade/decontaminate.h"
-#include "routeopd/grade/decontamination_record.h"
-#include "routeopd/grade/gram_index.h"
-#include "routeopd/grade/normal_text.h"
+#include "routeopd/decontamination/decontaminate.h"
+#include "routeopd/decontamination/gram_index.h"
+#include "routeopd/decontamination/normal_text.h"
+#include "routeopd/decontamination/record.h"
 #include "testing_files.h"
 
-namespace routeopd::grade {
+namespace routeopd::decontamination {
 namespace {
 
 using ::testing::HasSubstr;
@@ -115,4 +115,4 @@ TEST_F(Record, IsNotBelievedWhenItIsBroken) {
 }
 
 }  // namespace
-}  // namespace routeopd::grade
+}  // namespace routeopd::decontamination

@@ -1,13 +1,13 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/contamination.h"
+#include "routeopd/decontamination/contamination.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "routeopd/base/error.h"
 
-namespace routeopd::grade {
+namespace routeopd::decontamination {
 
 std::string Measure::name() const {
   return fmt::format("{}_{}", unit == Unit::kWord ? "words" : "characters", n);
@@ -110,4 +110,4 @@ double Contamination::coverage_of(const Hit& hit) const {
   return hit.coverage[*measure];
 }
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::decontamination

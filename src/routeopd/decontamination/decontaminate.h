@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "routeopd/base/fields.h"
-#include "routeopd/grade/contamination.h"
+#include "routeopd/decontamination/contamination.h"
 
-namespace routeopd::grade {
+namespace routeopd::decontamination {
 
 struct DecontaminateOptions {
   std::string train;
@@ -61,9 +61,9 @@ using HitSink = std::function<void(const Contamination& all, const Hit& hit, con
 // Called now and then with the bytes that are read of the training file, and their number.
 using ReadWatch = std::function<void(std::int64_t done, std::int64_t total)>;
 
-// Writes `out`, and its record beside it (decontamination_record.h). Throws UserError for files that cannot be read or
+// Writes `out`, and its record beside it (record.h). Throws UserError for files that cannot be read or
 // written, have broken lines, or change while they are read.
 Decontamination decontaminate(const DecontaminateOptions& options, const HitSink& sink = {},
                               const ReadWatch& watch = {});
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::decontamination

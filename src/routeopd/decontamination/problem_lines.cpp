@@ -1,10 +1,10 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/problem_lines.h"
+#include "routeopd/decontamination/problem_lines.h"
 
 #include <filesystem>
 
-namespace routeopd::grade {
+namespace routeopd::decontamination {
 namespace {
 
 std::string text_in(const Json& value, const char* name) {
@@ -77,4 +77,4 @@ std::optional<ProblemLine> ProblemLines::next() {
   }
 }
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::decontamination

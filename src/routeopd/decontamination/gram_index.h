@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "routeopd/grade/normal_text.h"
+#include "routeopd/decontamination/normal_text.h"
 
-namespace routeopd::grade {
+namespace routeopd::decontamination {
 
 class GramIndex {
  public:
@@ -68,4 +68,4 @@ class GramIndex {
   std::vector<Shared> shared_;
 };
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::decontamination

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace routeopd::grade {
+namespace routeopd::decontamination {
 
 struct Slice {  // bytes [begin, end) of a text
   std::size_t begin = 0;
@@ -38,4 +38,4 @@ struct Units {
 Units words_of(const NormalText& normal);
 Units characters_of(const NormalText& normal);  // code points, the spaces between words among them
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::decontamination

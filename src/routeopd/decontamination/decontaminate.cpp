@@ -1,6 +1,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/decontaminate.h"
+#include "routeopd/decontamination/decontaminate.h"
 
 #include <algorithm>
 
@@ -8,9 +8,9 @@
 #include "routeopd/base/error.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/base/sha256.h"
-#include "routeopd/grade/decontamination_record.h"
+#include "routeopd/decontamination/record.h"
 
-namespace routeopd::grade {
+namespace routeopd::decontamination {
 namespace {
 
 constexpr std::int64_t kWatchRows = 256;  // rows between two calls of the watch
@@ -193,4 +193,4 @@ Decontamination decontaminate(const DecontaminateOptions& options, const HitSink
   return Run(options, sink, watch).make();
 }
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::decontamination

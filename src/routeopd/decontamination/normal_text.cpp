@@ -1,12 +1,12 @@
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/normal_text.h"
+#include "routeopd/decontamination/normal_text.h"
 
 #include "routeopd/text/jinja/unicode.h"
 #include "routeopd/text/tokenizer/flat_hash.h"
 #include "routeopd/text/utf8.h"
 
-namespace routeopd::grade {
+namespace routeopd::decontamination {
 namespace {
 
 namespace unicode = text::jinja;  // code points as Python sees them
@@ -107,4 +107,4 @@ Units characters_of(const NormalText& normal) {
   return units;
 }
 
-}  // namespace routeopd::grade
+}  // namespace routeopd::decontamination
