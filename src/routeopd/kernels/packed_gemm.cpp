@@ -1,33 +1,32 @@
 // Registers hold R rows by P panels of sums (at most kSums vectors of them); a panel's chunk of 256 inputs stays in the
 // first-level cache while the rows pass by.
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/model/kernels/packed_gemm.h"
+#include "routeopd/kernels/packed_gemm.h"
 
 #include <algorithm>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "routeopd/model/kernels/packed_gemm.cpp"
+#define HWY_TARGET_INCLUDE "routeopd/kernels/packed_gemm.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 // clang-format off
 #include <hwy/contrib/math/math-inl.h>
-#include "routeopd/model/kernels/panel-inl.h"
+#include "routeopd/kernels/panel-inl.h"
 // clang-format on
 
 #ifndef ROUTEOPD_PACKED_GEMM_ONCE
 #define ROUTEOPD_PACKED_GEMM_ONCE
-namespace routeopd::model {
+namespace routeopd::kernels {
 namespace {
 constexpr std::int64_t kAhead = 512;     // weights fetched ahead of their use
 constexpr std::int64_t kRowBlock = 96;   // rows whose inputs are to stay in the second-level cache
 constexpr std::int64_t kMaxPanels = 12;  // handled at a time
 }  // namespace
-}  // namespace routeopd::model
+}  // namespace routeopd::kernels
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace routeopd::model::HWY_NAMESPACE {
+namespace routeopd::kernels::HWY_NAMESPACE {
 
 constexpr int kSums = HWY_TARGET <= HWY_AVX3 ? 24 : 12;  // of 32 or 16 registers
 
@@ -192,11 +191,11 @@ void multiply(const Product& product, const float* x_MK, std::int64_t rows, std:
                                                                                  y_stride);
 }
 
-}  // namespace routeopd::model::HWY_NAMESPACE
+}  // namespace routeopd::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace routeopd::model {
+namespace routeopd::kernels {
 
 HWY_EXPORT(multiply);
 
@@ -205,5 +204,5 @@ void multiply_panels(const Product& product, const float* x_MK, std::int64_t row
   HWY_DYNAMIC_DISPATCH(multiply)(product, x_MK, rows, x_stride, begin, end, y_MN, y_stride);
 }
 
-}  // namespace routeopd::model
+}  // namespace routeopd::kernels
 #endif

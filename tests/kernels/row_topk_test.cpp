@@ -2,7 +2,7 @@
 // inputs in friendly and hostile order, with ties, infinities and NaN, whole and in shuffled tiles.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/model/kernels/row_topk.h"
+#include "routeopd/kernels/row_topk.h"
 
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace routeopd::model {
+namespace routeopd::kernels {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -232,4 +232,4 @@ TEST(RowTopk, AnyKUpToTheRowAndBeyond) {
 }
 
 }  // namespace
-}  // namespace routeopd::model
+}  // namespace routeopd::kernels

@@ -1,19 +1,18 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/model/kernels/token_rows.h"
+#include "routeopd/kernels/token_rows.h"
 
 #include <cmath>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "routeopd/model/kernels/token_rows.cpp"
+#define HWY_TARGET_INCLUDE "routeopd/kernels/token_rows.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 // clang-format off
-#include "routeopd/model/kernels/panel-inl.h"
+#include "routeopd/kernels/panel-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
-namespace routeopd::model::HWY_NAMESPACE {
+namespace routeopd::kernels::HWY_NAMESPACE {
 
 void rms_norm(const float* x, const float* weight, std::int64_t size, float eps, float* y) {
   const F d;
@@ -56,11 +55,11 @@ void rotate(float* x, const float* cos, const float* sin, std::int64_t planes, f
   }
 }
 
-}  // namespace routeopd::model::HWY_NAMESPACE
+}  // namespace routeopd::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace routeopd::model {
+namespace routeopd::kernels {
 
 HWY_EXPORT(rms_norm);
 HWY_EXPORT(rotate);
@@ -73,5 +72,5 @@ void rotate_head(float* x_D, const float* cos_E, const float* sin_E, std::int64_
   HWY_DYNAMIC_DISPATCH(rotate)(x_D, cos_E, sin_E, planes, scale);
 }
 
-}  // namespace routeopd::model
+}  // namespace routeopd::kernels
 #endif

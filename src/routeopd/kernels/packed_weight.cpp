@@ -1,5 +1,4 @@
 // The plain parts of the packed product: the layout, and the product in loops.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <bit>
@@ -7,9 +6,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "routeopd/model/kernels/packed_gemm.h"
+#include "routeopd/kernels/packed_gemm.h"
 
-namespace routeopd::model {
+namespace routeopd::kernels {
 namespace {
 
 // Rounded to nearest, ties to even; exact for weights that come from bfloat16. NaN stays NaN.
@@ -90,4 +89,4 @@ void reference_multiply(const Product& product, const float* x_MK, std::int64_t 
   }
 }
 
-}  // namespace routeopd::model
+}  // namespace routeopd::kernels

@@ -1,5 +1,4 @@
 // The plain parts of the row kernel: sums in two factors, the set of best keys, and the reference.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
@@ -7,9 +6,9 @@
 #include <numeric>
 #include <vector>
 
-#include "routeopd/model/kernels/row_topk.h"
+#include "routeopd/kernels/row_topk.h"
 
-namespace routeopd::model {
+namespace routeopd::kernels {
 
 void LogSum::add(const LogSum& other) {
   if (other.scaled == 0.0) return;
@@ -93,4 +92,4 @@ void reference_topk_logsumexp(const float* logits, std::int64_t rows, std::int64
   }
 }
 
-}  // namespace routeopd::model
+}  // namespace routeopd::kernels

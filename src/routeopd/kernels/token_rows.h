@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace routeopd::model {
+namespace routeopd::kernels {
 
 // y = x / sqrt(mean(x^2) + eps) * weight. y may be x.
 void rms_norm_row(const float* x_H, const float* weight_H, std::int64_t size, float eps, float* y_H);
@@ -15,4 +15,4 @@ void rms_norm_row(const float* x_H, const float* weight_H, std::int64_t size, fl
 // Turns plane e of a head, (x[e], x[e + E]), by the angle whose cosine and sine are given, and multiplies by `scale`.
 void rotate_head(float* x_D, const float* cos_E, const float* sin_E, std::int64_t planes, float scale);
 
-}  // namespace routeopd::model
+}  // namespace routeopd::kernels

@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-namespace routeopd::model {
+namespace routeopd::kernels {
 
 inline constexpr std::int64_t kBlockPositions = 16;
 inline constexpr std::int64_t kAttentionGroup = 128;  // positions of one step of the running softmax
@@ -56,4 +56,4 @@ void write_key_value(const float* key_D, const float* value_D, std::int64_t head
 // The same in double precision, query by query.
 void reference_attend_blocks(const BlockAttention& work);
 
-}  // namespace routeopd::model
+}  // namespace routeopd::kernels

@@ -15,7 +15,7 @@
 #include <array>
 #include <cstdint>
 
-namespace routeopd::model {
+namespace routeopd::kernels {
 
 inline constexpr std::int64_t kPanelWidth = 16;
 inline constexpr std::int64_t kSumChunk = 256;
@@ -64,4 +64,4 @@ void multiply_panels(const Product& product, const float* x_MK, std::int64_t row
 void reference_multiply(const Product& product, const float* x_MK, std::int64_t rows, std::int64_t x_stride,
                         float* y_MN, std::int64_t y_stride);
 
-}  // namespace routeopd::model
+}  // namespace routeopd::kernels

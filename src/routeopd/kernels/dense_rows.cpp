@@ -1,13 +1,12 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/model/kernels/dense_rows.h"
+#include "routeopd/kernels/dense_rows.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "routeopd/model/kernels/dense_rows.cpp"
+#define HWY_TARGET_INCLUDE "routeopd/kernels/dense_rows.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 // clang-format off
@@ -15,7 +14,7 @@
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
-namespace routeopd::model::HWY_NAMESPACE {
+namespace routeopd::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using F = hn::ScalableTag<float>;
@@ -176,11 +175,11 @@ double ForwardKl(float* row, RowLse lse, const float* teacher, RowLse teacher_ls
   return scale * divergence;
 }
 
-}  // namespace routeopd::model::HWY_NAMESPACE
+}  // namespace routeopd::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace routeopd::model {
+namespace routeopd::kernels {
 
 HWY_EXPORT(LogSumExp);
 HWY_EXPORT(Softmax);
@@ -211,5 +210,5 @@ double row_forward_kl(std::span<float> logits, std::span<const float> teacher, d
                                          row_logsumexp(teacher), logits.size(), scale);
 }
 
-}  // namespace routeopd::model
+}  // namespace routeopd::kernels
 #endif  // HWY_ONCE

@@ -1,13 +1,12 @@
 // The arithmetic of dense objectives on one row of full-vocabulary logits (Highway, chosen at run time). Each
 // function reads a row of logits and leaves the gradient of its loss in the same memory.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-namespace routeopd::model {
+namespace routeopd::kernels {
 
 // A log-partition in two parts: the largest logit, and the log of the sum relative to it.
 struct RowLse {
@@ -34,4 +33,4 @@ double row_reverse_kl(std::span<float> logits, std::span<const float> teacher, f
 // KL(pi_T || pi_theta) * scale, the same way.
 double row_forward_kl(std::span<float> logits, std::span<const float> teacher, double scale);
 
-}  // namespace routeopd::model
+}  // namespace routeopd::kernels

@@ -4,9 +4,8 @@
 // bound of the k-th largest value and becomes the threshold. Then less than k lanes hold anything above it,
 // so at most 16 k values of a sub-tile become candidates, in any order of the input; of the values equal to
 // the threshold only the first k are looked at. The second pass sums the exponentials, from the cache.
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/model/kernels/row_topk.h"
+#include "routeopd/kernels/row_topk.h"
 
 #include <algorithm>
 #include <array>
@@ -16,24 +15,24 @@
 #include <numeric>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "routeopd/model/kernels/row_topk.cpp"
+#define HWY_TARGET_INCLUDE "routeopd/kernels/row_topk.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #ifndef ROUTEOPD_ROW_TOPK_ONCE
 #define ROUTEOPD_ROW_TOPK_ONCE
-namespace routeopd::model {
+namespace routeopd::kernels {
 
 constexpr std::size_t kSubtile = 4096;  // 16 KiB
 constexpr std::size_t kGroup = 16;      // vectors under one vector of maxima
 // Beyond it the exponent no longer fits the rounding trick of exp_sum.
 constexpr float kLargestForVectors = 0x1p20F;
 
-}  // namespace routeopd::model
+}  // namespace routeopd::kernels
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace routeopd::model::HWY_NAMESPACE {
+namespace routeopd::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::CappedTag<float, 16>;
@@ -234,11 +233,11 @@ HWY_ATTR void scan(RowTopk* states, LogSum* sums, const float* logits, std::int6
   }
 }
 
-}  // namespace routeopd::model::HWY_NAMESPACE
+}  // namespace routeopd::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace routeopd::model {
+namespace routeopd::kernels {
 
 HWY_EXPORT(scan);
 
@@ -259,5 +258,5 @@ void topk_logsumexp(const float* logits, std::int64_t rows, std::int64_t cols, s
   }
 }
 
-}  // namespace routeopd::model
+}  // namespace routeopd::kernels
 #endif

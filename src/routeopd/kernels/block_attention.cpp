@@ -1,6 +1,5 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/model/kernels/block_attention.h"
+#include "routeopd/kernels/block_attention.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,16 +7,16 @@
 #include <vector>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "routeopd/model/kernels/block_attention.cpp"
+#define HWY_TARGET_INCLUDE "routeopd/kernels/block_attention.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 // clang-format off
 #include <hwy/contrib/math/math-inl.h>
-#include "routeopd/model/kernels/panel-inl.h"
+#include "routeopd/kernels/panel-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
-namespace routeopd::model::HWY_NAMESPACE {
+namespace routeopd::kernels::HWY_NAMESPACE {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
@@ -164,11 +163,11 @@ void attend(const BlockAttention& work, float* scratch) {
   }
 }
 
-}  // namespace routeopd::model::HWY_NAMESPACE
+}  // namespace routeopd::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace routeopd::model {
+namespace routeopd::kernels {
 
 HWY_EXPORT(attend);
 
@@ -217,5 +216,5 @@ void reference_attend_blocks(const BlockAttention& work) {
   }
 }
 
-}  // namespace routeopd::model
+}  // namespace routeopd::kernels
 #endif

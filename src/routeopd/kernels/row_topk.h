@@ -7,7 +7,6 @@
 // the states of several threads may be merged, with the same answer.
 //
 // Work is bounded for every order of the input (ascending, equal, sawtooth, staircase): see row_topk.cpp.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +15,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace routeopd::model {
+namespace routeopd::kernels {
 
 // sum_i exp(x_i) in two factors, scaled * 2^exponent, so that no logit overflows. Pieces of a row are added
 // in any order; a fixed order gives a fixed last bit. The kernel writes exp(x) = 2^(c x) with c = log2(e)
@@ -113,4 +112,4 @@ void topk_logsumexp(const float* logits, std::int64_t rows, std::int64_t cols, s
 void reference_topk_logsumexp(const float* logits, std::int64_t rows, std::int64_t cols, std::int64_t stride,
                               std::int32_t k, float* values, std::int32_t* ids, float* lse);
 
-}  // namespace routeopd::model
+}  // namespace routeopd::kernels

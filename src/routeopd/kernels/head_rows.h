@@ -5,13 +5,12 @@
 //
 // All three are bound by memory. `ahead` therefore says how many entries, beyond those of this call, lie
 // behind the given pointer and will be asked for soon: their rows are prefetched while this call computes.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 
-namespace routeopd::model {
+namespace routeopd::kernels {
 
 // A row-major matrix without gaps: float32, or bfloat16 as its 16 bits.
 struct RowMatrix {
@@ -54,4 +53,4 @@ void zero_row(float* row, std::int64_t count);
 // sum_weight_rows(), add_hidden_rows() or zero_row(): they write whole rows past the cache.
 void flush_row_writes();
 
-}  // namespace routeopd::model
+}  // namespace routeopd::kernels

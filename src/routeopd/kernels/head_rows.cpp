@@ -3,18 +3,18 @@
 // four, and a gradient row is loaded and stored once for four visits. Columns past the last whole vector are
 // done one by one: nothing outside a row is read or written.
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/model/kernels/head_rows.h"
+#include "routeopd/kernels/head_rows.h"
 
 #include <algorithm>
 #include <cstddef>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "routeopd/model/kernels/head_rows.cpp"
+#define HWY_TARGET_INCLUDE "routeopd/kernels/head_rows.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace routeopd::model::HWY_NAMESPACE {
+namespace routeopd::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -351,13 +351,13 @@ void AddHiddenRows(const RowMatrix& hidden, const RowVisit* visits, std::int64_t
                       : add_hidden_rows_of<float>)(hidden, visits, count, ahead, overwrite, grad_row);
 }
 
-}  // namespace routeopd::model::HWY_NAMESPACE
+}  // namespace routeopd::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include <hwy/cache_control.h>
 
-namespace routeopd::model {
+namespace routeopd::kernels {
 
 HWY_EXPORT(RowDots);
 HWY_EXPORT(PairDots);
@@ -393,5 +393,5 @@ void flush_row_writes() {
   hwy::FlushStream();
 }
 
-}  // namespace routeopd::model
+}  // namespace routeopd::kernels
 #endif

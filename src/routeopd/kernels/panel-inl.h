@@ -1,6 +1,5 @@
 // What the kernels over panels of 16 columns share: 16 floats as one, two or four vectors. Written for all widths at
 // once, so that a sum over lanes has the same order, and the same last bit, on every processor.
-//
 // SPDX-License-Identifier: Apache-2.0
 #if defined(ROUTEOPD_PANEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ROUTEOPD_PANEL_INL_H_
@@ -20,7 +19,7 @@
 #define ROUTEOPD_UNROLL _Pragma("GCC unroll 24")
 
 HWY_BEFORE_NAMESPACE();
-namespace routeopd::model::HWY_NAMESPACE {
+namespace routeopd::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using F = hn::CappedTag<float, 16>;
@@ -76,7 +75,7 @@ HWY_INLINE void in_strips(std::int64_t rows, const Body& body) {
   }
 }
 
-}  // namespace routeopd::model::HWY_NAMESPACE
+}  // namespace routeopd::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // per-target guard
