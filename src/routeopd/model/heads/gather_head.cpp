@@ -16,20 +16,20 @@ namespace routeopd::model {
 
 namespace {
 
-constexpr const char* kHead = "gather head";
+constexpr const char* kGatherHead = "gather head";
 constexpr std::int64_t kIdGrain = 64;  // about 30 microseconds of work
 
 // Tokens whose head gradient is added together: their hidden states are then still in the last-level cache,
 // and the list of their visits stays small however many ids a token has.
-constexpr std::int64_t kBlockTokens = 2048;
+constexpr std::int64_t kGatherBlockTokens = 2048;
 constexpr std::int64_t kBlockVisits = std::int64_t{1} << 18;
 
 void check_token_ids(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, const TokenIds& token_ids) {
-  check_head_inputs(kHead, hidden_TH, weight_VH);
+  check_head_inputs(kGatherHead, hidden_TH, weight_VH);
   const auto& [offsets, ids] = token_ids;
   if (std::ssize(offsets) != hidden_TH.size(0) + 1 || offsets.front() != 0 ||
       offsets.back() != std::ssize(ids) || !std::is_sorted(offsets.begin(), offsets.end())) {
-    throw UserError("{}: offsets must be {} numbers that ascend from 0 to the {} ids", kHead,
+    throw UserError("{}: offsets must be {} numbers that ascend from 0 to the {} ids", kGatherHead,
                     hidden_TH.size(0) + 1, ids.size());
   }
   const std::int64_t rows = weight_VH.size(0);
@@ -37,7 +37,7 @@ void check_token_ids(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, c
       std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) { return id < 0 || id >= rows; });
   if (bad != ids.end()) {
     const auto next = std::upper_bound(offsets.begin(), offsets.end(), bad - ids.begin());
-    throw UserError("{}: token {} names id {}, but ids must lie in [0, {})", kHead,
+    throw UserError("{}: token {} names id {}, but ids must lie in [0, {})", kGatherHead,
                     next - offsets.begin() - 1, *bad, rows);
   }
 }
@@ -51,7 +51,7 @@ std::size_t count_of(const TokenIds& token_ids, std::int64_t t) {
 std::int64_t block_end(const TokenIds& token_ids, std::int64_t first) {
   const std::int64_t* const offsets = token_ids.offsets.data();
   const std::int64_t tokens = std::ssize(token_ids.offsets) - 1;
-  const std::int64_t* const most = offsets + std::min(first + kBlockTokens, tokens);
+  const std::int64_t* const most = offsets + std::min(first + kGatherBlockTokens, tokens);
   const std::int64_t* const past = std::upper_bound(offsets + first, most + 1, offsets[first] + kBlockVisits);
   return std::max(first + 1, past - offsets - 1);
 }
@@ -138,7 +138,7 @@ at::Tensor gather_logits(const at::Tensor& hidden_TH, const at::Tensor& weight_V
                          Backend backend) {
   const at::NoGradGuard no_grad;
   check_token_ids(hidden_TH, weight_VH, token_ids);
-  if (!use_highway(kHead, backend, hidden_TH, weight_VH))
+  if (!use_highway(kGatherHead, backend, hidden_TH, weight_VH))
     return logits_with_aten(hidden_TH, weight_VH, token_ids);
   const kernels::RowMatrix hidden = row_matrix(hidden_TH), weight = row_matrix(weight_VH);
   const auto& [offsets, ids] = token_ids;
@@ -160,8 +160,8 @@ double gather_head_step(const at::Tensor& hidden_TH, const at::Tensor& weight_VH
                         Backend backend) {
   const at::NoGradGuard no_grad;
   check_token_ids(hidden_TH, weight_VH, token_ids);
-  check_head_gradients(kHead, hidden_TH, weight_VH, grad_hidden_TH, gradient);
-  if (!use_highway(kHead, backend, hidden_TH, weight_VH)) {
+  check_head_gradients(kGatherHead, hidden_TH, weight_VH, grad_hidden_TH, gradient);
+  if (!use_highway(kGatherHead, backend, hidden_TH, weight_VH)) {
     return step_with_aten(hidden_TH, weight_VH, token_ids, loss, grad_hidden_TH, gradient);
   }
   const kernels::RowMatrix hidden = row_matrix(hidden_TH), weight = row_matrix(weight_VH);

@@ -17,11 +17,11 @@ namespace routeopd::model {
 
 namespace {
 
-constexpr const char* kHead = "pair head";
+constexpr const char* kPairHead = "pair head";
 constexpr std::int64_t kTokenGrain = 16;  // about 30 microseconds of work
 
 // Tokens whose head gradient is added together: their hidden states are then still in the last-level cache.
-constexpr std::int64_t kBlockTokens = 2048;
+constexpr std::int64_t kPairBlockTokens = 2048;
 
 // The checked pairs, in host memory.
 struct Pairs {
@@ -33,12 +33,12 @@ struct Pairs {
 
 Pairs checked_pairs(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, const at::Tensor& source_TM,
                     const at::Tensor& destination_TM) {
-  check_head_inputs(kHead, hidden_TH, weight_VH);
+  check_head_inputs(kPairHead, hidden_TH, weight_VH);
   for (const at::Tensor& ids : {source_TM, destination_TM}) {
     if (!ids.defined() || ids.dim() != 2 || ids.scalar_type() != at::kInt ||
         ids.size(0) != hidden_TH.size(0) || ids.size(1) != source_TM.size(1)) {
       throw UserError("{}: source_TM and destination_TM must be int32 of one shape [{}, M], a row a token",
-                      kHead, hidden_TH.size(0));
+                      kPairHead, hidden_TH.size(0));
     }
   }
   Pairs pairs;
@@ -51,7 +51,7 @@ Pairs checked_pairs(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, co
   for (std::int64_t i = 0; i < source_TM.numel(); ++i) {
     const std::int64_t from = pairs.source[i], to = pairs.destination[i];
     if (from >= 0 && (from >= rows || to < 0 || to >= rows)) {
-      throw UserError("{}: pair {} of token {} is ({}, {}), but ids must lie in [0, {})", kHead,
+      throw UserError("{}: pair {} of token {} is ({}, {}), but ids must lie in [0, {})", kPairHead,
                       i % pairs.per_token, i / pairs.per_token, from, to, rows);
     }
   }
@@ -123,7 +123,7 @@ at::Tensor pair_log_odds(const at::Tensor& hidden_TH, const at::Tensor& weight_V
                          const at::Tensor& source_TM, const at::Tensor& destination_TM, Backend backend) {
   const at::NoGradGuard no_grad;
   const Pairs pairs = checked_pairs(hidden_TH, weight_VH, source_TM, destination_TM);
-  if (!use_highway(kHead, backend, hidden_TH, weight_VH))
+  if (!use_highway(kPairHead, backend, hidden_TH, weight_VH))
     return log_odds_with_aten(hidden_TH, weight_VH, pairs);
   const kernels::RowMatrix hidden = row_matrix(hidden_TH), weight = row_matrix(weight_VH);
   const std::int64_t tokens = hidden_TH.size(0), per_token = pairs.per_token;
@@ -144,8 +144,8 @@ double pair_head_step(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, 
                       HeadGradient& gradient, Backend backend) {
   const at::NoGradGuard no_grad;
   const Pairs pairs = checked_pairs(hidden_TH, weight_VH, source_TM, destination_TM);
-  check_head_gradients(kHead, hidden_TH, weight_VH, grad_hidden_TH, gradient);
-  if (!use_highway(kHead, backend, hidden_TH, weight_VH)) {
+  check_head_gradients(kPairHead, hidden_TH, weight_VH, grad_hidden_TH, gradient);
+  if (!use_highway(kPairHead, backend, hidden_TH, weight_VH)) {
     return step_with_aten(hidden_TH, weight_VH, pairs, loss, grad_hidden_TH, gradient);
   }
   const kernels::RowMatrix hidden = row_matrix(hidden_TH), weight = row_matrix(weight_VH);
@@ -153,9 +153,9 @@ double pair_head_step(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, 
   float* const grad_hidden = grad_hidden_TH.mutable_data_ptr<float>();
   std::vector<double> losses(static_cast<std::size_t>(tokens));
   std::vector<kernels::RowVisit> visits(
-      static_cast<std::size_t>(std::min(tokens, kBlockTokens) * 2 * per_token));
-  for (std::int64_t first = 0; first < tokens; first += kBlockTokens) {
-    const std::int64_t last = std::min(first + kBlockTokens, tokens);
+      static_cast<std::size_t>(std::min(tokens, kPairBlockTokens) * 2 * per_token));
+  for (std::int64_t first = 0; first < tokens; first += kPairBlockTokens) {
+    const std::int64_t last = std::min(first + kPairBlockTokens, tokens);
     at::parallel_for(first, last, kTokenGrain, [&](std::int64_t begin, std::int64_t end) {
       std::vector<float> log_odds(static_cast<std::size_t>(per_token)), grad(log_odds.size());
       for (std::int64_t t = begin; t < end; ++t) {

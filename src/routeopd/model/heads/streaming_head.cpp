@@ -38,7 +38,7 @@ at::ScalarType logit_type(const at::Tensor& hidden_TH, const at::Tensor& weight_
   return is_double ? at::kDouble : at::kFloat;
 }
 
-std::string shape_of(const at::Tensor& tensor) {
+std::string sizes_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return "an undefined tensor";
   return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
 }
@@ -48,7 +48,7 @@ void check_gather_ids(const at::Tensor& ids_TG, const at::Tensor& hidden_TH, std
   if (!is_integer || ids_TG.dim() != 2 || ids_TG.size(0) != hidden_TH.size(0) ||
       ids_TG.device() != hidden_TH.device()) {
     throw UserError("streaming head: the ids to gather must be int32 or int64 [{}, G] beside hidden, got {}",
-                    hidden_TH.size(0), shape_of(ids_TG));
+                    hidden_TH.size(0), sizes_of(ids_TG));
   }
   if (ids_TG.numel() == 0) return;
   const auto [low, high] = at::aminmax(ids_TG);
@@ -106,7 +106,7 @@ StreamingHead::StreamingHead(const at::Tensor& weight_VH, std::int64_t real_ids,
   if (!weight_VH.defined() || weight_VH.dim() != 2 || weight_VH.numel() == 0 ||
       !weight_VH.is_floating_point()) {
     throw UserError("streaming head: the weight must be a floating-point matrix [V, H], got {}",
-                    shape_of(weight_VH));
+                    sizes_of(weight_VH));
   }
   if (real_ids < 1 || real_ids > weight_VH.size(0) || real_ids > std::numeric_limits<std::int32_t>::max()) {
     throw UserError("streaming head: the number of real ids must lie in [1, {}], got {}", weight_VH.size(0),
@@ -120,7 +120,7 @@ StreamingHead::StreamingHead(const at::Tensor& weight_VH, std::int64_t real_ids,
   if (backend_ == Backend::kAten) return;
   if (!fits) {
     throw UserError("streaming head: the fast path needs a float32 or bfloat16 weight on the CPU, got {}",
-                    shape_of(weight_VH));
+                    sizes_of(weight_VH));
   }
   const at::Tensor rows_RH = float_rows(weight_VH_, real_ids);
   packed_ = std::make_unique<PackedMatrices>(source_of(rows_RH), storage);
@@ -139,7 +139,7 @@ HeadScores StreamingHead::score(const at::Tensor& hidden_TH, std::int64_t k,
   if (!hidden_TH.defined() || hidden_TH.dim() != 2 || hidden_TH.size(1) != hidden_size() ||
       !hidden_TH.is_floating_point() || hidden_TH.device() != weight_VH_.device()) {
     throw UserError("streaming head: the hidden states must be a floating-point matrix [T, {}] on {}, got {}",
-                    hidden_size(), weight_VH_.device().str(), shape_of(hidden_TH));
+                    hidden_size(), weight_VH_.device().str(), sizes_of(hidden_TH));
   }
   if (k <= 0) throw UserError("streaming head: k must be at least 1, got {}", k);
   const std::int64_t tokens = hidden_TH.size(0);
