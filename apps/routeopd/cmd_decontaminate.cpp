@@ -9,7 +9,7 @@
 
 #include "command.h"
 #include "progress.h"
-#include "routeopd/base/byte_text.h"
+#include "routeopd/base/display.h"
 #include "routeopd/grade/decontaminate.h"
 #include "routeopd/grade/decontamination_record.h"
 #include "routeopd/report/contamination.h"
