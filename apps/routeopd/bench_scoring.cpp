@@ -9,9 +9,9 @@
 #include <functional>
 
 #include "bench.h"
+#include "routeopd/kernels/row_topk.h"
 #include "routeopd/model/heads/streaming_head.h"
 #include "routeopd/model/inference/packed_matrix.h"
-#include "routeopd/model/kernels/row_topk.h"
 #include "routeopd/model/packed_linear.h"
 
 namespace routeopd::app {
@@ -41,9 +41,9 @@ void bench_rows(Bench& bench) {
       at::Tensor values = at::empty({kRows, kTopK}), lse = at::empty({kRows});
       at::Tensor ids = at::empty({kRows, kTopK}, at::kInt);
       const auto ours = [&] {
-        model::topk_logsumexp(logits.data_ptr<float>(), kRows, shape.vocabulary, shape.vocabulary,
-                              static_cast<std::int32_t>(kTopK), values.data_ptr<float>(),
-                              ids.data_ptr<std::int32_t>(), lse.data_ptr<float>());
+        kernels::topk_logsumexp(logits.data_ptr<float>(), kRows, shape.vocabulary, shape.vocabulary,
+                                static_cast<std::int32_t>(kTopK), values.data_ptr<float>(),
+                                ids.data_ptr<std::int32_t>(), lse.data_ptr<float>());
       };
       at::Tensor torch_values, torch_lse;
       const auto torch = [&] {
@@ -119,10 +119,10 @@ void bench_streaming(Bench& bench, const Shape& shape) {
 }
 
 // x W^T with panels, which are dealt to threads.
-void multiply_all(const model::Product& product, const at::Tensor& x_MK, at::Tensor& y_MN) {
+void multiply_all(const kernels::Product& product, const at::Tensor& x_MK, at::Tensor& y_MN) {
   at::parallel_for(0, product.weight.panel_count, 1, [&](std::int64_t begin, std::int64_t end) {
-    model::multiply_panels(product, x_MK.const_data_ptr<float>(), x_MK.size(0), x_MK.size(1), begin, end,
-                           y_MN.data_ptr<float>(), y_MN.size(1));
+    kernels::multiply_panels(product, x_MK.const_data_ptr<float>(), x_MK.size(0), x_MK.size(1), begin, end,
+                             y_MN.data_ptr<float>(), y_MN.size(1));
   });
 }
 

@@ -1,6 +1,6 @@
 // Attention over blocks against double precision, and its independence of how many tokens are read together.
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/model/kernels/block_attention.h"
+#include "routeopd/kernels/block_attention.h"
 
 #include <gtest/gtest.h>
 
@@ -27,19 +27,20 @@ struct Sequence {
     const std::int64_t used = (count + 15) / 16;
     for (std::int64_t i = 0; i < used; ++i) table.push_back(static_cast<std::int32_t>(i));
     std::shuffle(table.begin(), table.end(), random);
-    blocks = at::zeros({used, block_floats(dim)}, at::kFloat);
+    blocks = at::zeros({used, kernels::block_floats(dim)}, at::kFloat);
     query = at::empty({count, group, dim}, at::kFloat);
     for (std::int64_t i = 0; i < query.numel(); ++i) query.data_ptr<float>()[i] = scale * normal(random);
     std::vector<float> key(static_cast<std::size_t>(dim)), value(key.size());
     for (std::int64_t p = 0; p < count; ++p) {
       for (float& x : key) x = normal(random);
       for (float& x : value) x = normal(random);
-      write_key_value(key.data(), value.data(), dim, p % 16,
-                      blocks.data_ptr<float>() + table[static_cast<std::size_t>(p / 16)] * block_floats(dim));
+      kernels::write_key_value(
+          key.data(), value.data(), dim, p % 16,
+          blocks.data_ptr<float>() + table[static_cast<std::size_t>(p / 16)] * kernels::block_floats(dim));
     }
   }
 
-  BlockAttention work(std::int64_t first, std::int64_t tokens, at::Tensor& out) const {
+  kernels::BlockAttention work(std::int64_t first, std::int64_t tokens, at::Tensor& out) const {
     return {.query = query.const_data_ptr<float>() + first * heads * head_dim,
             .stride = heads * head_dim,
             .tokens = tokens,
@@ -47,7 +48,7 @@ struct Sequence {
             .head_dim = head_dim,
             .first_position = first,
             .blocks = blocks.const_data_ptr<float>(),
-            .block_stride = block_floats(head_dim),
+            .block_stride = kernels::block_floats(head_dim),
             .table = table.data(),
             .out = out.data_ptr<float>() + first * heads * head_dim,
             .out_stride = heads * head_dim};
@@ -56,10 +57,10 @@ struct Sequence {
   // All tokens, `tile` at a time.
   at::Tensor attend(std::int64_t tile) const {
     at::Tensor out = at::full({positions, heads, head_dim}, -1, at::kFloat);
-    const at::Tensor scratch =
-        at::empty({attention_scratch(std::max(kAttentionRows, heads), head_dim)}, at::kFloat);
+    const at::Tensor scratch = at::empty(
+        {kernels::attention_scratch(std::max(kernels::kAttentionRows, heads), head_dim)}, at::kFloat);
     for (std::int64_t first = 0; first < positions; first += tile)
-      attend_blocks(work(first, std::min(tile, positions - first), out), scratch.data_ptr<float>());
+      kernels::attend_blocks(work(first, std::min(tile, positions - first), out), scratch.data_ptr<float>());
     return out;
   }
 };
@@ -71,8 +72,8 @@ TEST(BlockAttention, EqualsDoublePrecision) {
         for (const float scale : {0.2F, 3.0F}) {  // flat and peaked
           const Sequence sequence(positions, dim, heads, scale);
           at::Tensor expected = at::empty({positions, heads, dim}, at::kFloat);
-          reference_attend_blocks(sequence.work(0, positions, expected));
-          const at::Tensor got = sequence.attend(kAttentionRows / heads);
+          kernels::reference_attend_blocks(sequence.work(0, positions, expected));
+          const at::Tensor got = sequence.attend(kernels::kAttentionRows / heads);
           // An exponential's error is that of its score, which is a sum of D products.
           const double tolerance =
               3e-6 * (1 + static_cast<double>(scale) * std::sqrt(static_cast<double>(dim)));
@@ -97,8 +98,8 @@ TEST(BlockAttention, TokensReadTogetherAreThoseReadAlone) {
 TEST(BlockAttention, PositionsBehindDoNotMatter) {
   const Sequence sequence(100, 16, 2, 1);
   at::Tensor before = sequence.attend(1);
-  float* const last = sequence.blocks.data_ptr<float>() + sequence.table.back() * block_floats(16);
-  std::fill_n(last, block_floats(16), 1e30F);
+  float* const last = sequence.blocks.data_ptr<float>() + sequence.table.back() * kernels::block_floats(16);
+  std::fill_n(last, kernels::block_floats(16), 1e30F);
   EXPECT_TRUE(at::equal(sequence.attend(1).slice(0, 0, 96), before.slice(0, 0, 96)));
 }
 

@@ -1,7 +1,7 @@
 // The packed product against plain loops: equal to the last bit, for any rows beside, any panels, and every processor
 // with fused multiply-add.
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/model/kernels/packed_gemm.h"
+#include "routeopd/kernels/packed_gemm.h"
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
@@ -22,7 +22,8 @@ at::Tensor random_matrix(std::int64_t rows, std::int64_t columns, std::uint64_t 
   return at::randn({rows, columns}, generator, at::TensorOptions(at::kFloat));
 }
 
-std::vector<PanelSource> plain_source(const at::Tensor& weight, const at::Tensor& bias, Epilogue epilogue) {
+std::vector<PanelSource> plain_source(const at::Tensor& weight, const at::Tensor& bias,
+                                      kernels::Epilogue epilogue) {
   std::vector<PanelSource> sources(1);
   sources[0].add_rows(weight, bias);
   sources[0].fill_panel();
@@ -50,20 +51,21 @@ TEST_F(PackedGemm, EqualsPlainLoopsToTheLastBit) {
   for (const std::int64_t inputs : {1, 17, 256, 257, 600}) {
     for (const std::int64_t outputs : {1, 16, 40, 213}) {
       const at::Tensor weight = random_matrix(outputs, inputs, 1), bias = random_matrix(1, outputs, 2)[0];
-      for (const Epilogue epilogue : {Epilogue::kStore, Epilogue::kAdd}) {
+      for (const kernels::Epilogue epilogue : {kernels::Epilogue::kStore, kernels::Epilogue::kAdd}) {
         for (const WeightStorage storage : {WeightStorage::kFloat32, WeightStorage::kBFloat16}) {
           const PackedMatrices packed(
-              plain_source(weight, epilogue == Epilogue::kAdd ? bias : at::Tensor(), epilogue), storage);
+              plain_source(weight, epilogue == kernels::Epilogue::kAdd ? bias : at::Tensor(), epilogue),
+              storage);
           for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 11, 97}) {
             const at::Tensor x = random_matrix(rows, inputs, 3), before = random_matrix(rows, outputs, 4);
             at::Tensor expected = before.clone();
-            reference_multiply(packed[0], x.const_data_ptr<float>(), rows, inputs, expected.data_ptr<float>(),
-                               outputs);
+            kernels::reference_multiply(packed[0], x.const_data_ptr<float>(), rows, inputs,
+                                        expected.data_ptr<float>(), outputs);
             for (const std::int64_t target : targets) {
               hwy::SetSupportedTargetsForTest(target);
               at::Tensor got = before.clone();
-              multiply_panels(packed[0], x.const_data_ptr<float>(), rows, inputs, 0,
-                              packed[0].weight.panel_count, got.data_ptr<float>(), outputs);
+              kernels::multiply_panels(packed[0], x.const_data_ptr<float>(), rows, inputs, 0,
+                                       packed[0].weight.panel_count, got.data_ptr<float>(), outputs);
               ASSERT_TRUE(at::equal(got, expected)) << inputs << " inputs, " << outputs << " outputs, "
                                                     << rows << " rows, " << hwy::TargetName(target);
             }
@@ -80,14 +82,14 @@ TEST_F(PackedGemm, GatedSiluEqualsTwoProducts) {
   const at::Tensor gate_bias = random_matrix(1, kOutputs, 3)[0], x = random_matrix(kRows, kInputs, 4);
   const PackedMatrices packed({PanelSource::gated(gate, gate_bias, up, {})}, WeightStorage::kFloat32);
   at::Tensor got = at::zeros({kRows, kOutputs}, at::kFloat), expected = got.clone();
-  multiply_panels(packed[0], x.const_data_ptr<float>(), kRows, kInputs, 0, packed[0].weight.panel_count,
-                  got.data_ptr<float>(), kOutputs);
+  kernels::multiply_panels(packed[0], x.const_data_ptr<float>(), kRows, kInputs, 0,
+                           packed[0].weight.panel_count, got.data_ptr<float>(), kOutputs);
   const at::Tensor exact =
       at::silu(at::linear(x.to(at::kDouble), gate.to(at::kDouble), gate_bias.to(at::kDouble))) *
       at::linear(x.to(at::kDouble), up.to(at::kDouble));
   EXPECT_LT((got - exact).abs().max().item<double>() / exact.abs().max().item<double>(), 1e-6);
-  reference_multiply(packed[0], x.const_data_ptr<float>(), kRows, kInputs, expected.data_ptr<float>(),
-                     kOutputs);
+  kernels::reference_multiply(packed[0], x.const_data_ptr<float>(), kRows, kInputs,
+                              expected.data_ptr<float>(), kOutputs);
   EXPECT_LT((got - expected).abs().max().item<double>() / exact.abs().max().item<double>(), 3e-7);
 }
 
@@ -98,7 +100,7 @@ TEST_F(PackedGemm, GatedSiluKnowsLargeGates) {
   const at::Tensor one = at::ones({1, 1});
   const PackedMatrices packed({PanelSource::gated(one, {}, one, {})}, WeightStorage::kFloat32);
   at::Tensor got = at::zeros({10, 1}, at::kFloat);
-  multiply_panels(packed[0], x.const_data_ptr<float>(), 10, 1, 0, 2, got.data_ptr<float>(), 1);
+  kernels::multiply_panels(packed[0], x.const_data_ptr<float>(), 10, 1, 0, 2, got.data_ptr<float>(), 1);
   const at::Tensor wide = x.to(at::kDouble), expected = wide * wide / (1 + (-wide).exp());
   for (std::int64_t i = 0; i < 10; ++i) {
     const double exact = expected[i][0].item<double>();
@@ -109,28 +111,28 @@ TEST_F(PackedGemm, GatedSiluKnowsLargeGates) {
 TEST_F(PackedGemm, PanelsMayBeComputedApart) {
   constexpr std::int64_t kInputs = 70, kOutputs = 90, kRows = 5;
   const at::Tensor weight = random_matrix(kOutputs, kInputs, 1), x = random_matrix(kRows, kInputs, 2);
-  const PackedMatrices packed(plain_source(weight, {}, Epilogue::kStore), WeightStorage::kFloat32);
+  const PackedMatrices packed(plain_source(weight, {}, kernels::Epilogue::kStore), WeightStorage::kFloat32);
   at::Tensor whole = at::zeros({kRows, kOutputs}, at::kFloat), parts = whole.clone();
-  multiply_panels(packed[0], x.const_data_ptr<float>(), kRows, kInputs, 0, 6, whole.data_ptr<float>(),
-                  kOutputs);
-  multiply_panels(packed[0], x.const_data_ptr<float>(), kRows, kInputs, 4, 6, parts.data_ptr<float>(),
-                  kOutputs);
+  kernels::multiply_panels(packed[0], x.const_data_ptr<float>(), kRows, kInputs, 0, 6,
+                           whole.data_ptr<float>(), kOutputs);
+  kernels::multiply_panels(packed[0], x.const_data_ptr<float>(), kRows, kInputs, 4, 6,
+                           parts.data_ptr<float>(), kOutputs);
   EXPECT_EQ(parts.slice(1, 0, 64).abs().max().item<float>(), 0) << "columns of other panels were written";
-  multiply_panels(packed[0], x.const_data_ptr<float>(), kRows, kInputs, 0, 4, parts.data_ptr<float>(),
-                  kOutputs);
+  kernels::multiply_panels(packed[0], x.const_data_ptr<float>(), kRows, kInputs, 0, 4,
+                           parts.data_ptr<float>(), kOutputs);
   EXPECT_TRUE(at::equal(whole, parts));
-  const Product last = panels_of(packed[0], 5, 4);
+  const kernels::Product last = kernels::panels_of(packed[0], 5, 4);
   EXPECT_EQ(last.weight.panel_count, 1);
   EXPECT_EQ(last.outputs, 10);
   at::Tensor tail = at::zeros({kRows, 10}, at::kFloat);
-  multiply_panels(last, x.const_data_ptr<float>(), kRows, kInputs, 0, 1, tail.data_ptr<float>(), 10);
+  kernels::multiply_panels(last, x.const_data_ptr<float>(), kRows, kInputs, 0, 1, tail.data_ptr<float>(), 10);
   EXPECT_TRUE(at::equal(tail, whole.slice(1, 80)));
 }
 
 TEST(PackedMatrices, ExactStorageIsBFloat16WhereNothingIsLost) {
   at::Tensor weight = random_matrix(20, 30, 1).to(at::kBFloat16).to(at::kFloat);
   const auto bytes = [&](WeightStorage storage) {
-    return PackedMatrices(plain_source(weight, {}, Epilogue::kStore), storage).bytes();
+    return PackedMatrices(plain_source(weight, {}, kernels::Epilogue::kStore), storage).bytes();
   };
   EXPECT_EQ(bytes(WeightStorage::kExact), 32 * 30 * 2);
   EXPECT_EQ(bytes(WeightStorage::kFloat32), 32 * 30 * 4);
@@ -143,12 +145,12 @@ TEST(PackedMatrices, UpdatedIsAsMadeAnew) {
   const at::Tensor x = random_matrix(3, 30, 4);
   at::Tensor weight = random_matrix(20, 30, 1).to(at::kBFloat16).to(at::kFloat);
   const at::Tensor bias = random_matrix(1, 20, 2)[0];
-  PackedMatrices packed(plain_source(weight, bias, Epilogue::kStore), WeightStorage::kExact);
+  PackedMatrices packed(plain_source(weight, bias, kernels::Epilogue::kStore), WeightStorage::kExact);
   for (const at::Tensor& next : {weight * 2, weight + 1e-5, weight}) {
     const at::Tensor other_bias = bias + next[0][0];
-    packed.update(plain_source(next, other_bias, Epilogue::kStore));
+    packed.update(plain_source(next, other_bias, kernels::Epilogue::kStore));
     at::Tensor got = at::empty({3, 20}, at::kFloat);
-    multiply_panels(packed[0], x.const_data_ptr<float>(), 3, 30, 0, 2, got.data_ptr<float>(), 20);
+    kernels::multiply_panels(packed[0], x.const_data_ptr<float>(), 3, 30, 0, 2, got.data_ptr<float>(), 20);
     EXPECT_LT((got - at::linear(x, next, other_bias)).abs().max().item<double>(), 2e-5);
   }
 }

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "routeopd/base/files.h"
-#include "routeopd/grade/decontaminate.h"
+#include "routeopd/decontamination/decontaminate.h"
 #include "routeopd/lab/task.h"
 #include "routeopd/model/model.h"
 #include "routeopd/text/prompts.h"
@@ -95,12 +95,12 @@ void write_problem_files(const fs::path& directory, const MakeOptions& options) 
   const fs::path all = directory / "problems.jsonl", heldout = directory / "heldout.jsonl";
   write_problems(all, options.seed + 1, Split::kTrain, options.train_prompts);
   write_problems(heldout, options.seed + 1, Split::kHeldOut, options.heldout_problems);
-  grade::DecontaminateOptions check;
+  decontamination::DecontaminateOptions check;
   check.train = all.string();
   check.tests = {heldout.string()};
   check.out = (directory / "train.jsonl").string();
   check.keep_duplicates = check.keep_conflicts = true;
-  grade::decontaminate(check);
+  decontamination::decontaminate(check);
   fs::remove(all);
 }
 

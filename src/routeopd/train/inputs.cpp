@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "routeopd/grade/decontamination_record.h"
+#include "routeopd/decontamination/record.h"
 #include "routeopd/text/compatibility.h"
 #include "routeopd/text/prompts.h"
 
@@ -102,7 +102,7 @@ Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer) 
 std::string contamination_of(const Recipe& recipe) {
   std::vector<std::string> suites;
   for (const auto& [name, path] : recipe.eval.suites) suites.push_back(path);
-  return grade::contamination_warning(recipe.data.prompts, suites);
+  return decontamination::contamination_warning(recipe.data.prompts, suites);
 }
 
 void check_prompts(const Recipe& recipe, const std::vector<Prompt>& prompts, std::int64_t too_long,

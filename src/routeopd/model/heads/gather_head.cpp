@@ -81,7 +81,7 @@ void parallel_tokens(const TokenIds& token_ids, std::int64_t first, std::int64_t
 
 // The loss of token t; writes its visits, row -1 for those that carry no gradient.
 double visit_token(std::int64_t t, const TokenIds& token_ids, const TokenLoss& loss,
-                   std::span<const float> logits, std::span<float> grad, RowVisit* visits) {
+                   std::span<const float> logits, std::span<float> grad, kernels::RowVisit* visits) {
   if (logits.empty()) return 0.0;
   const double value = loss(t, logits, grad);
   const std::int32_t* const ids = token_ids.ids.data() + token_ids.offsets[static_cast<std::size_t>(t)];
@@ -118,7 +118,7 @@ double step_with_aten(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, 
                       const TokenLoss& loss, at::Tensor& grad_hidden_TH, HeadGradient& gradient) {
   const at::Tensor logits = logits_with_aten(hidden_TH, weight_VH, token_ids).to(at::kCPU, at::kFloat);
   std::vector<float> grad;
-  std::vector<RowVisit> visits(token_ids.ids.size());
+  std::vector<kernels::RowVisit> visits(token_ids.ids.size());
   double total = 0.0;
   for (std::int64_t t = 0; t < hidden_TH.size(0); ++t) {
     const std::int64_t begin = token_ids.offsets[static_cast<std::size_t>(t)];
@@ -126,7 +126,7 @@ double step_with_aten(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, 
     total += visit_token(t, token_ids, loss, {logits.const_data_ptr<float>() + begin, grad.size()}, grad,
                          visits.data() + begin);
   }
-  std::erase_if(visits, [](const RowVisit& visit) { return visit.row < 0; });
+  std::erase_if(visits, [](const kernels::RowVisit& visit) { return visit.row < 0; });
   add_visits_with_aten(VisitDirection::kToTokens, weight_VH, visits, grad_hidden_TH.zero_());
   gradient.add_visits(hidden_TH, visits, Backend::kAten);
   return total;
@@ -140,7 +140,7 @@ at::Tensor gather_logits(const at::Tensor& hidden_TH, const at::Tensor& weight_V
   check_token_ids(hidden_TH, weight_VH, token_ids);
   if (!use_highway(kHead, backend, hidden_TH, weight_VH))
     return logits_with_aten(hidden_TH, weight_VH, token_ids);
-  const RowMatrix hidden = row_matrix(hidden_TH), weight = row_matrix(weight_VH);
+  const kernels::RowMatrix hidden = row_matrix(hidden_TH), weight = row_matrix(weight_VH);
   const auto& [offsets, ids] = token_ids;
   at::Tensor logits = at::empty({std::ssize(ids)}, at::kFloat);
   float* const out = logits.mutable_data_ptr<float>();
@@ -148,8 +148,8 @@ at::Tensor gather_logits(const at::Tensor& hidden_TH, const at::Tensor& weight_V
     for (std::int64_t t = begin; t < end; ++t) {
       const std::int64_t from = offsets[static_cast<std::size_t>(t)],
                          to = offsets[static_cast<std::size_t>(t) + 1];
-      row_dots(hidden, t, weight, ids.data() + from, to - from, offsets[static_cast<std::size_t>(end)] - to,
-               out + from);
+      kernels::row_dots(hidden, t, weight, ids.data() + from, to - from,
+                        offsets[static_cast<std::size_t>(end)] - to, out + from);
     }
   });
   return logits;
@@ -164,12 +164,12 @@ double gather_head_step(const at::Tensor& hidden_TH, const at::Tensor& weight_VH
   if (!use_highway(kHead, backend, hidden_TH, weight_VH)) {
     return step_with_aten(hidden_TH, weight_VH, token_ids, loss, grad_hidden_TH, gradient);
   }
-  const RowMatrix hidden = row_matrix(hidden_TH), weight = row_matrix(weight_VH);
+  const kernels::RowMatrix hidden = row_matrix(hidden_TH), weight = row_matrix(weight_VH);
   const std::int64_t* const offsets = token_ids.offsets.data();
   const std::int64_t tokens = hidden_TH.size(0);
   float* const grad_hidden = grad_hidden_TH.mutable_data_ptr<float>();
   std::vector<double> losses(static_cast<std::size_t>(tokens));
-  std::vector<RowVisit> visits;
+  std::vector<kernels::RowVisit> visits;
   for (std::int64_t first = 0, last; first < tokens; first = last) {
     last = block_end(token_ids, first);
     visits.resize(static_cast<std::size_t>(offsets[last] - offsets[first]));
@@ -179,13 +179,13 @@ double gather_head_step(const at::Tensor& hidden_TH, const at::Tensor& weight_VH
         const std::int64_t count = offsets[t + 1] - offsets[t];
         logits.resize(static_cast<std::size_t>(count));
         grad.resize(logits.size());
-        RowVisit* const token_visits = visits.data() + (offsets[t] - offsets[first]);
-        row_dots(hidden, t, weight, token_ids.ids.data() + offsets[t], count, offsets[end] - offsets[t + 1],
-                 logits.data());
+        kernels::RowVisit* const token_visits = visits.data() + (offsets[t] - offsets[first]);
+        kernels::row_dots(hidden, t, weight, token_ids.ids.data() + offsets[t], count,
+                          offsets[end] - offsets[t + 1], logits.data());
         losses[static_cast<std::size_t>(t)] = visit_token(t, token_ids, loss, logits, grad, token_visits);
-        sum_weight_rows(weight, token_visits, count, grad_hidden + t * weight.width);
+        kernels::sum_weight_rows(weight, token_visits, count, grad_hidden + t * weight.width);
       }
-      flush_row_writes();
+      kernels::flush_row_writes();
     });
     gradient.add_visits(hidden_TH, visits, Backend::kHighway);
   }

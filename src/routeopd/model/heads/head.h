@@ -18,7 +18,7 @@
 #include <span>
 #include <vector>
 
-#include "routeopd/model/kernels/head_rows.h"
+#include "routeopd/kernels/head_rows.h"
 
 namespace routeopd::model {
 
@@ -45,7 +45,7 @@ class HeadGradient {
   // Adds every visit into its row, rows in any order, the visits of one row in the order given: bitwise the
   // same result for any number of threads, and for a list of visits cut into several calls. `hidden_TH` is
   // float32 or bfloat16; products are accumulated in float32. Visits with a negative row are skipped.
-  void add_visits(const at::Tensor& hidden_TH, std::span<const RowVisit> visits,
+  void add_visits(const at::Tensor& hidden_TH, std::span<const kernels::RowVisit> visits,
                   Backend backend = Backend::kAuto);
 
   // Begins a dense contribution to rows [0, rows): marks them touched, and returns the scale (0 or 1) by
@@ -59,7 +59,7 @@ class HeadGradient {
   std::int64_t touched_rows() const;
 
  private:
-  void sort_by_row(std::span<const RowVisit> visits);
+  void sort_by_row(std::span<const kernels::RowVisit> visits);
   void mark_touched();
 
   at::Tensor grad_VH_;
@@ -68,8 +68,8 @@ class HeadGradient {
   std::vector<std::int32_t> touched_;     // the rows marked in is_touched_
 
   // Scratch of add_visits, kept between calls.
-  std::vector<RowVisit> sorted_;
-  std::vector<RowVisit> unsorted_;
+  std::vector<kernels::RowVisit> sorted_;
+  std::vector<kernels::RowVisit> unsorted_;
   std::vector<std::int64_t> run_starts_;      // where each row's visits begin in sorted_, and the end
   std::vector<std::uint8_t> run_overwrites_;  // whether the run is the first to touch its row
 };

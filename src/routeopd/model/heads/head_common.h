@@ -30,7 +30,7 @@ bool use_highway(std::string_view head, Backend backend, const at::Tensor& hidde
                  const at::Tensor& weight_VH);
 
 // A CPU tensor [rows, width] in float32 or bfloat16 as the kernels see it.
-RowMatrix row_matrix(const at::Tensor& tensor);
+kernels::RowMatrix row_matrix(const at::Tensor& tensor);
 
 // The rows of one matrix that the ATen paths gather at a time: their temporaries stay near 8 MB each.
 std::int64_t aten_block_rows(std::int64_t width);
@@ -41,6 +41,6 @@ std::int64_t aten_block_rows(std::int64_t width);
 // negative row.
 enum class VisitDirection { kToTokens, kToRows };
 void add_visits_with_aten(VisitDirection direction, const at::Tensor& matrix,
-                          std::span<const RowVisit> visits, const at::Tensor& target);
+                          std::span<const kernels::RowVisit> visits, const at::Tensor& target);
 
 }  // namespace routeopd::model

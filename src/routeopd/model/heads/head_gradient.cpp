@@ -33,13 +33,13 @@ HeadGradient::HeadGradient(at::Tensor grad_VH) : grad_VH_(std::move(grad_VH)) {
   is_touched_.resize(static_cast<std::size_t>(grad_VH_.size(0)), 0);
 }
 
-void HeadGradient::add_visits(const at::Tensor& hidden_TH, std::span<const RowVisit> visits,
+void HeadGradient::add_visits(const at::Tensor& hidden_TH, std::span<const kernels::RowVisit> visits,
                               Backend backend) {
   check_head_inputs("head gradient", hidden_TH, grad_VH_);
   const bool highway = use_highway("head gradient", backend, hidden_TH, grad_VH_);
   const std::int64_t tokens = hidden_TH.size(0);
   const std::int64_t rows = grad_VH_.size(0);
-  for (const RowVisit& visit : visits) {
+  for (const kernels::RowVisit& visit : visits) {
     if (visit.row >= rows || visit.token < 0 || visit.token >= tokens) {
       throw UserError("head gradient: a visit names row {} of {} and token {} of {}", visit.row, rows,
                       visit.token, tokens);
@@ -55,30 +55,31 @@ void HeadGradient::add_visits(const at::Tensor& hidden_TH, std::span<const RowVi
     return;
   }
 
-  const RowMatrix hidden = row_matrix(hidden_TH);
+  const kernels::RowMatrix hidden = row_matrix(hidden_TH);
   float* const grad = grad_VH_.mutable_data_ptr<float>();
   at::parallel_for(0, count, kVisitGrain, [&](std::int64_t begin, std::int64_t end) {
     // The runs that begin in [begin, end) are this thread's.
     auto run = std::lower_bound(run_starts_.begin(), run_starts_.end(), begin);
     for (; *run < end; ++run) {
-      const RowVisit* const first = sorted_.data() + *run;
+      const kernels::RowVisit* const first = sorted_.data() + *run;
       const std::int64_t length = run[1] - run[0];
       const bool overwrite = run_overwrites_[static_cast<std::size_t>(run - run_starts_.begin())] != 0;
-      add_hidden_rows(hidden, first, length, count - run[1], overwrite, grad + first->row * hidden.width);
+      kernels::add_hidden_rows(hidden, first, length, count - run[1], overwrite,
+                               grad + first->row * hidden.width);
     }
-    flush_row_writes();
+    kernels::flush_row_writes();
   });
 }
 
 // Least-significant-digit radix sort of the visits into sorted_, without those that have no row.
-void HeadGradient::sort_by_row(std::span<const RowVisit> visits) {
+void HeadGradient::sort_by_row(std::span<const kernels::RowVisit> visits) {
   const int bits = std::max(1, static_cast<int>(std::bit_width(is_touched_.size() - 1)));
   const int digits = (bits + kMaxDigitBits - 1) / kMaxDigitBits;
   const int digit_bits = (bits + digits - 1) / digits;
   const std::uint32_t mask = (1U << digit_bits) - 1;
   std::array<std::array<std::size_t, 1 << kMaxDigitBits>, kMaxDigits> position{};
   std::size_t count = 0;
-  for (const RowVisit& visit : visits) {
+  for (const kernels::RowVisit& visit : visits) {
     if (visit.row < 0) continue;
     ++count;
     for (int digit = 0; digit < digits; ++digit) {
@@ -90,8 +91,9 @@ void HeadGradient::sort_by_row(std::span<const RowVisit> visits) {
   for (int digit = 0; digit < digits; ++digit) {
     std::size_t total = 0;
     for (std::size_t& entry : position[digit]) total += std::exchange(entry, total);
-    const std::span<const RowVisit> from = digit == 0 ? visits : std::span<const RowVisit>(unsorted_);
-    for (const RowVisit& visit : from) {
+    const std::span<const kernels::RowVisit> from =
+        digit == 0 ? visits : std::span<const kernels::RowVisit>(unsorted_);
+    for (const kernels::RowVisit& visit : from) {
       if (visit.row < 0) continue;
       sorted_[position[digit][(static_cast<std::uint32_t>(visit.row) >> (digit * digit_bits)) & mask]++] =
           visit;
@@ -105,7 +107,7 @@ void HeadGradient::mark_touched() {
   run_starts_.clear();
   run_overwrites_.clear();
   std::int32_t last = -1;
-  for (std::int64_t at = 0; const RowVisit& visit : sorted_) {
+  for (std::int64_t at = 0; const kernels::RowVisit& visit : sorted_) {
     if (visit.row != last) {
       last = visit.row;
       std::uint8_t& touched = is_touched_[static_cast<std::size_t>(last)];
@@ -138,9 +140,9 @@ void HeadGradient::clear() {
     at::parallel_for(0, std::ssize(touched_), kClearGrain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int32_t row = touched_[static_cast<std::size_t>(i)];
-        if (row >= dense_rows_) zero_row(data + row * width, width);
+        if (row >= dense_rows_) kernels::zero_row(data + row * width, width);
       }
-      flush_row_writes();
+      kernels::flush_row_writes();
     });
   } else if (!touched_.empty()) {
     grad_VH_.index_fill_(0, at::tensor(touched_, at::kLong).to(grad_VH_.device()), 0);

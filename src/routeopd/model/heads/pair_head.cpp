@@ -60,7 +60,7 @@ Pairs checked_pairs(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, co
 
 // The loss of token t; writes its 2M visits, row -1 for those that carry no gradient.
 double visit_token(std::int64_t t, const Pairs& pairs, const TokenLoss& loss, std::span<const float> log_odds,
-                   std::span<float> grad, RowVisit* visits) {
+                   std::span<float> grad, kernels::RowVisit* visits) {
   const std::int32_t* const source = pairs.source + t * pairs.per_token;
   const std::int32_t* const destination = pairs.destination + t * pairs.per_token;
   const bool any = std::any_of(source, source + pairs.per_token, [](std::int32_t id) { return id >= 0; });
@@ -105,13 +105,13 @@ double step_with_aten(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, 
       log_odds_with_aten(hidden_TH, weight_VH, pairs).to(at::TensorOptions(at::kFloat).device(at::kCPU));
   const float* const log_odds = log_odds_TM.const_data_ptr<float>();
   std::vector<float> grad(per_token);
-  std::vector<RowVisit> visits(static_cast<std::size_t>(tokens) * 2 * per_token);
+  std::vector<kernels::RowVisit> visits(static_cast<std::size_t>(tokens) * 2 * per_token);
   double total = 0.0;
   for (std::int64_t t = 0; t < tokens; ++t) {
     total += visit_token(t, pairs, loss, {log_odds + t * pairs.per_token, per_token}, grad,
                          visits.data() + t * 2 * pairs.per_token);
   }
-  std::erase_if(visits, [](const RowVisit& visit) { return visit.row < 0; });
+  std::erase_if(visits, [](const kernels::RowVisit& visit) { return visit.row < 0; });
   add_visits_with_aten(VisitDirection::kToTokens, weight_VH, visits, grad_hidden_TH.zero_());
   gradient.add_visits(hidden_TH, visits, Backend::kAten);
   return total;
@@ -125,15 +125,15 @@ at::Tensor pair_log_odds(const at::Tensor& hidden_TH, const at::Tensor& weight_V
   const Pairs pairs = checked_pairs(hidden_TH, weight_VH, source_TM, destination_TM);
   if (!use_highway(kHead, backend, hidden_TH, weight_VH))
     return log_odds_with_aten(hidden_TH, weight_VH, pairs);
-  const RowMatrix hidden = row_matrix(hidden_TH), weight = row_matrix(weight_VH);
+  const kernels::RowMatrix hidden = row_matrix(hidden_TH), weight = row_matrix(weight_VH);
   const std::int64_t tokens = hidden_TH.size(0), per_token = pairs.per_token;
   at::Tensor log_odds_TM = at::empty({tokens, per_token}, at::kFloat);
   float* const log_odds = log_odds_TM.mutable_data_ptr<float>();
   at::parallel_for(0, tokens, kTokenGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       const std::int64_t at = t * per_token;
-      pair_dots(hidden, t, weight, pairs.source + at, pairs.destination + at, per_token,
-                (end - t - 1) * per_token, log_odds + at);
+      kernels::pair_dots(hidden, t, weight, pairs.source + at, pairs.destination + at, per_token,
+                         (end - t - 1) * per_token, log_odds + at);
     }
   });
   return log_odds_TM;
@@ -148,24 +148,25 @@ double pair_head_step(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, 
   if (!use_highway(kHead, backend, hidden_TH, weight_VH)) {
     return step_with_aten(hidden_TH, weight_VH, pairs, loss, grad_hidden_TH, gradient);
   }
-  const RowMatrix hidden = row_matrix(hidden_TH), weight = row_matrix(weight_VH);
+  const kernels::RowMatrix hidden = row_matrix(hidden_TH), weight = row_matrix(weight_VH);
   const std::int64_t tokens = hidden_TH.size(0), per_token = pairs.per_token;
   float* const grad_hidden = grad_hidden_TH.mutable_data_ptr<float>();
   std::vector<double> losses(static_cast<std::size_t>(tokens));
-  std::vector<RowVisit> visits(static_cast<std::size_t>(std::min(tokens, kBlockTokens) * 2 * per_token));
+  std::vector<kernels::RowVisit> visits(
+      static_cast<std::size_t>(std::min(tokens, kBlockTokens) * 2 * per_token));
   for (std::int64_t first = 0; first < tokens; first += kBlockTokens) {
     const std::int64_t last = std::min(first + kBlockTokens, tokens);
     at::parallel_for(first, last, kTokenGrain, [&](std::int64_t begin, std::int64_t end) {
       std::vector<float> log_odds(static_cast<std::size_t>(per_token)), grad(log_odds.size());
       for (std::int64_t t = begin; t < end; ++t) {
         const std::int64_t at = t * per_token;
-        RowVisit* const token_visits = visits.data() + (t - first) * 2 * per_token;
-        pair_dots(hidden, t, weight, pairs.source + at, pairs.destination + at, per_token,
-                  (end - t - 1) * per_token, log_odds.data());
+        kernels::RowVisit* const token_visits = visits.data() + (t - first) * 2 * per_token;
+        kernels::pair_dots(hidden, t, weight, pairs.source + at, pairs.destination + at, per_token,
+                           (end - t - 1) * per_token, log_odds.data());
         losses[static_cast<std::size_t>(t)] = visit_token(t, pairs, loss, log_odds, grad, token_visits);
-        sum_weight_rows(weight, token_visits, 2 * per_token, grad_hidden + t * weight.width);
+        kernels::sum_weight_rows(weight, token_visits, 2 * per_token, grad_hidden + t * weight.width);
       }
-      flush_row_writes();
+      kernels::flush_row_writes();
     });
     gradient.add_visits(hidden_TH,
                         std::span(visits).first(static_cast<std::size_t>((last - first) * 2 * per_token)),

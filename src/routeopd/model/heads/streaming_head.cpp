@@ -13,7 +13,7 @@
 #include <string>
 
 #include "routeopd/base/error.h"
-#include "routeopd/model/kernels/row_topk.h"
+#include "routeopd/kernels/row_topk.h"
 
 namespace routeopd::model {
 
@@ -30,7 +30,7 @@ std::int64_t choose_tile_rows(std::int64_t real_ids) {
   if (real_ids <= kMaxTileRows) return real_ids;
   const std::int64_t tiles = (real_ids + 8 * kMaxTileRows - 1) / (8 * kMaxTileRows) * 8;
   const std::int64_t rows = (real_ids + tiles - 1) / tiles;
-  return (rows + kPanelWidth - 1) / kPanelWidth * kPanelWidth;
+  return (rows + kernels::kPanelWidth - 1) / kernels::kPanelWidth * kernels::kPanelWidth;
 }
 
 at::ScalarType logit_type(const at::Tensor& hidden_TH, const at::Tensor& weight_VH) {
@@ -87,10 +87,10 @@ std::vector<PanelSource> source_of(const at::Tensor& rows_RH) {
 struct Worker {
   std::vector<float> logits;  // of a tile
   std::unique_ptr<std::uint64_t[]> keys;
-  std::vector<RowTopk> states;
+  std::vector<kernels::RowTopk> states;
 
   void start(std::int64_t rows, std::int32_t k) {
-    const auto capacity = static_cast<std::size_t>(row_topk_capacity(k));
+    const auto capacity = static_cast<std::size_t>(kernels::row_topk_capacity(k));
     keys = std::make_unique_for_overwrite<std::uint64_t[]>(static_cast<std::size_t>(rows) * capacity);
     states.reserve(static_cast<std::size_t>(rows));
     for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r)
@@ -156,9 +156,10 @@ HeadScores StreamingHead::score(const at::Tensor& hidden_TH, std::int64_t k,
   HeadScores scores{at::empty({tokens, top}, options.dtype(at::kInt)), at::empty({tokens, top}, options),
                     at::empty({tokens}, options),
                     at::full({tokens, ids_TG.size(1)}, std::numeric_limits<float>::quiet_NaN(), options)};
-  const std::int64_t state_bytes = row_topk_capacity(static_cast<std::int32_t>(top)) * std::int64_t{8};
+  const std::int64_t state_bytes =
+      kernels::row_topk_capacity(static_cast<std::int32_t>(top)) * std::int64_t{8};
   const std::int64_t block = std::clamp<std::int64_t>(kStateBytes / state_bytes, 1, kTokenBlock);
-  std::vector<LogSum> sums_ST;
+  std::vector<kernels::LogSum> sums_ST;
   for (std::int64_t t = 0; t < tokens; t += block) {
     const std::int64_t rows = std::min(block, tokens - t);
     HeadScores part{scores.top_ids_TK.narrow(0, t, rows), scores.top_logits_TK.narrow(0, t, rows),
@@ -183,12 +184,13 @@ void StreamingHead::hold(const at::Tensor& hidden_TH, std::int64_t k, HeldLogits
 }
 
 void StreamingHead::score_block(const at::Tensor& hidden_TH, const at::Tensor& gather_ids_TG,
-                                HeadScores& scores, float* held_TR, std::vector<LogSum>& sums_ST) const {
+                                HeadScores& scores, float* held_TR,
+                                std::vector<kernels::LogSum>& sums_ST) const {
   const std::int64_t rows = hidden_TH.size(0);
   const std::int64_t columns = gather_ids_TG.size(1);
   const std::int64_t k = scores.top_ids_TK.size(1);
   const std::int64_t tile_count = (real_ids_ + tile_rows_ - 1) / tile_rows_;
-  const std::int64_t tile_panels = (tile_rows_ + kPanelWidth - 1) / kPanelWidth;
+  const std::int64_t tile_panels = (tile_rows_ + kernels::kPanelWidth - 1) / kernels::kPanelWidth;
   const auto* ids = gather_ids_TG.const_data_ptr<std::int32_t>();
   auto* gathered = scores.gathered_TG.mutable_data_ptr<float>();
   sums_ST.assign(static_cast<std::size_t>(tile_count * rows), {});
@@ -203,7 +205,7 @@ void StreamingHead::score_block(const at::Tensor& hidden_TH, const at::Tensor& g
       for (std::int64_t i = next++; i < tile_count; i = next++) {
         if (worker.states.empty()) worker.start(rows, static_cast<std::int32_t>(k));
         const std::int64_t first = i * tile_rows_, width = std::min(tile_rows_, real_ids_ - first);
-        const Product tile = panels_of(product(), i * tile_panels, tile_panels);
+        const kernels::Product tile = kernels::panels_of(product(), i * tile_panels, tile_panels);
         float* z = nullptr;
         std::int64_t stride = real_ids_;
         if (held_TR != nullptr) {
@@ -213,10 +215,10 @@ void StreamingHead::score_block(const at::Tensor& hidden_TH, const at::Tensor& g
           z = worker.logits.data();
           stride = width;
         }
-        multiply_panels(tile, hidden_TH.const_data_ptr<float>(), rows, hidden_size(), 0,
-                        tile.weight.panel_count, z, stride);
-        row_topk_scan(worker.states.data(), &sums_ST[static_cast<std::size_t>(i * rows)], z, rows, width,
-                      stride, static_cast<std::int32_t>(first));
+        kernels::multiply_panels(tile, hidden_TH.const_data_ptr<float>(), rows, hidden_size(), 0,
+                                 tile.weight.panel_count, z, stride);
+        kernels::row_topk_scan(worker.states.data(), &sums_ST[static_cast<std::size_t>(i * rows)], z, rows,
+                               width, stride, static_cast<std::int32_t>(first));
         gather_from_tile(z, stride, rows, width, first, ids, columns, gathered);
       }
     }
@@ -227,10 +229,10 @@ void StreamingHead::score_block(const at::Tensor& hidden_TH, const at::Tensor& g
   auto* logsumexp = scores.logsumexp_T.mutable_data_ptr<float>();
   at::parallel_for(0, rows, 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
-      RowTopk* total = nullptr;
+      kernels::RowTopk* total = nullptr;
       for (Worker& worker : seen) {
         if (worker.states.empty()) continue;
-        RowTopk& state = worker.states[static_cast<std::size_t>(r)];
+        kernels::RowTopk& state = worker.states[static_cast<std::size_t>(r)];
         if (total == nullptr) {
           total = &state;
         } else {
@@ -238,7 +240,7 @@ void StreamingHead::score_block(const at::Tensor& hidden_TH, const at::Tensor& g
         }
       }
       total->finish(top_logits + r * k, top_ids + r * k);
-      LogSum sum;  // in the order of the tiles, whoever computed them
+      kernels::LogSum sum;  // in the order of the tiles, whoever computed them
       for (std::int64_t i = 0; i < tile_count; ++i) sum.add(sums_ST[static_cast<std::size_t>(i * rows + r)]);
       logsumexp[r] = static_cast<float>(sum.log());
     }

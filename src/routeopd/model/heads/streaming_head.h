@@ -15,9 +15,9 @@
 #include <memory>
 #include <vector>
 
+#include "routeopd/kernels/row_topk.h"
 #include "routeopd/model/heads/head.h"
 #include "routeopd/model/inference/packed_matrix.h"
-#include "routeopd/model/kernels/row_topk.h"
 
 namespace routeopd::model {
 
@@ -35,7 +35,7 @@ struct HeadScores {
 struct HeldLogits {
   HeadScores scores;  // no gathers
   at::Tensor logits_TR;
-  std::vector<LogSum> sums_ST;  // [tile, row]
+  std::vector<kernels::LogSum> sums_ST;  // [tile, row]
   std::int64_t tile_width = 0;
 };
 
@@ -65,12 +65,12 @@ class StreamingHead {
   Backend backend() const { return backend_; }
 
   // The packed weight; kHighway alone.
-  const Product& product() const { return (*packed_)[0]; }
+  const kernels::Product& product() const { return (*packed_)[0]; }
 
  private:
   // The logits go to held_TR where that is given, and the tiles' sums to sums_ST.
   void score_block(const at::Tensor& hidden_TH, const at::Tensor& gather_ids_TG, HeadScores& scores,
-                   float* held_TR, std::vector<LogSum>& sums_ST) const;
+                   float* held_TR, std::vector<kernels::LogSum>& sums_ST) const;
   HeadScores score_with_aten(const at::Tensor& hidden_TH, std::int64_t k,
                              const at::Tensor& gather_ids_TG) const;
 
