@@ -9,7 +9,7 @@
 
 #include "command.h"
 #include "progress.h"
-#include "routeopd/base/byte_text.h"
+#include "routeopd/base/display.h"
 #include "routeopd/decontamination/decontaminate.h"
 #include "routeopd/decontamination/record.h"
 #include "routeopd/report/contamination.h"

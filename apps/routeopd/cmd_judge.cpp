@@ -7,8 +7,7 @@
 
 #include "command.h"
 #include "progress.h"
-#include "routeopd/base/atomic_file.h"
-#include "routeopd/base/directory_lock.h"
+#include "routeopd/base/files.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/judge/judge_files.h"
 #include "routeopd/report/judgement.h"

@@ -7,7 +7,7 @@
 
 #include "command.h"
 #include "progress.h"
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/probe/bank.h"
@@ -75,7 +75,7 @@ void run_make_bank(MakeBankArguments& arguments) {
   if (!difference.empty())
     throw UserError("--teacher: the pair is not compatible ({}); `routeopd check` shows every check",
                     difference);
-  const text::Tokenizer tokenizer(arguments.student);
+  const tokenizer::Tokenizer tokenizer(arguments.student);
   std::vector<Prompt> prompts = text::read_prompts(
       arguments.prompts, text::PromptTemplate(arguments.prompt_template, arguments.student), &tokenizer);
   if (prompts.empty()) throw UserError("--prompts: {} has no prompts", arguments.prompts);

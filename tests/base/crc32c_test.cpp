@@ -1,7 +1,7 @@
 // CRC-32C against the answers of RFC 3720, appendix B.4, and the check value of the catalogues.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/base/crc32c.h"
+#include "routeopd/base/hashes.h"
 
 #include <gtest/gtest.h>
 

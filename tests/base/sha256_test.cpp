@@ -1,6 +1,6 @@
 // SHA-256 against the standard's examples, and the processor's instructions against the plain rounds.
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/base/sha256.h"
+#include "routeopd/base/hashes.h"
 
 #include <gtest/gtest.h>
 

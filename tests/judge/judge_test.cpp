@@ -6,7 +6,7 @@
 #include <random>
 
 #include "grade/eval_testing.h"
-#include "routeopd/base/sha256.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/judge/judge_files.h"
 #include "testing_files.h"
 

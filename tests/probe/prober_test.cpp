@@ -10,7 +10,7 @@
 #include <mutex>
 
 #include "bank_testing.h"
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/probe/dense_rows.h"
 #include "routeopd/routing/huber.h"
 #include "routeopd/routing/reference_divergences.h"

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
+#include "routeopd/base/files.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/base/interrupt.h"
-#include "routeopd/base/sha256.h"
 #include "routeopd/decontamination/record.h"
 
 namespace routeopd::decontamination {

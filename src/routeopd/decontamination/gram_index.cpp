@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "routeopd/base/error.h"
-#include "routeopd/text/tokenizer/flat_hash.h"
+#include "routeopd/base/hashes.h"
 
 namespace routeopd::decontamination {
 namespace {
@@ -28,7 +28,7 @@ void GramIndex::for_each_gram(std::string_view text, const Units& units, const U
     hash = hash * kBase + units.hashes[i];
     if (i + 1 < n_) continue;
     const std::size_t begin = units.slices[i + 1 - n_].begin;
-    use(text::mixed(hash, kBase), text.substr(begin, units.slices[i].end - begin));
+    use(folded_product(hash, kBase), text.substr(begin, units.slices[i].end - begin));
   }
 }
 

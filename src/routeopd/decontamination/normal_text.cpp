@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/decontamination/normal_text.h"
 
-#include "routeopd/text/jinja/unicode.h"
-#include "routeopd/text/tokenizer/flat_hash.h"
-#include "routeopd/text/utf8.h"
+#include "routeopd/base/hashes.h"
+#include "routeopd/base/python_unicode.h"
+#include "routeopd/base/utf8.h"
 
 namespace routeopd::decontamination {
 namespace {
 
-namespace unicode = text::jinja;  // code points as Python sees them
+namespace unicode = python;  // code points as Python sees them
 
 // Python's \w: str.isalnum() or an underscore.
 bool is_word_character(char32_t point) {
@@ -67,12 +67,12 @@ bool is_white_space(char32_t point) {
 }
 
 NormalText normal_text(std::string_view text) {
-  if (text::is_ascii(text)) return normal_ascii(text);
+  if (is_ascii(text)) return normal_ascii(text);
   const std::string lower = unicode::to_lower(text);
   Builder builder(lower.size());
   for (std::size_t at = 0; at < lower.size();) {
     const std::size_t first = at;
-    const char32_t point = unicode::next_code_point(lower, at);
+    const char32_t point = next_code_point(lower, at);
     if (unicode::is_space(point)) {
       builder.space();
     } else if (is_word_character(point)) {
@@ -83,26 +83,26 @@ NormalText normal_text(std::string_view text) {
 }
 
 Units words_of(const NormalText& normal) {
-  const std::uint64_t key = text::hash_key();
+  const std::uint64_t key = hash_key();
   Units units;
   units.slices = normal.words;
   units.hashes.reserve(normal.words.size());
   for (const Slice& word : normal.words)
     units.hashes.push_back(
-        text::hash_of(std::string_view(normal.text).substr(word.begin, word.end - word.begin), key));
+        keyed_hash(std::string_view(normal.text).substr(word.begin, word.end - word.begin), key));
   return units;
 }
 
 Units characters_of(const NormalText& normal) {
-  const std::uint64_t key = text::hash_key();
+  const std::uint64_t key = hash_key();
   Units units;
   units.slices.reserve(normal.text.size());
   units.hashes.reserve(normal.text.size());
   for (std::size_t at = 0; at < normal.text.size();) {
     const std::size_t first = at;
-    const char32_t point = unicode::next_code_point(normal.text, at);
+    const char32_t point = next_code_point(normal.text, at);
     units.slices.push_back({first, at});
-    units.hashes.push_back(text::mixed(point ^ key, 0x9E3779B97F4A7C15U ^ key));
+    units.hashes.push_back(folded_product(point ^ key, 0x9E3779B97F4A7C15U ^ key));
   }
   return units;
 }

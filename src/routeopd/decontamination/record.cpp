@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <set>
 
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
-#include "routeopd/base/sha256.h"
+#include "routeopd/base/files.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/formats/json_file.h"
 
 namespace routeopd::decontamination {

@@ -9,8 +9,8 @@
 #include <numeric>
 #include <thread>
 
+#include "routeopd/base/hashes.h"
 #include "routeopd/base/interrupt.h"
-#include "routeopd/base/sha256.h"
 
 namespace routeopd::judge {
 namespace {

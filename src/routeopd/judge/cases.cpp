@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "routeopd/base/sha256.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/json_lines.h"
 #include "routeopd/grade/compare.h"

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/judge/judge_files.h"
 
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 
 namespace routeopd::judge {
 namespace {

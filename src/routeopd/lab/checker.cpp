@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/formats/json_lines.h"
 #include "routeopd/lab/words.h"
 

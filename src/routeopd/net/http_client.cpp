@@ -9,7 +9,7 @@
 #include <mutex>
 #include <new>
 
-#include "routeopd/base/byte_text.h"
+#include "routeopd/base/display.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/net/url.h"
 

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "routeopd/base/error.h"
-#include "routeopd/base/sha256.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/formats/safetensors.h"
 #include "routeopd/probe/bank.h"
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "routeopd/base/grouped.h"
+#include "routeopd/base/display.h"
 #include "routeopd/report/text_table.h"
 #include "routeopd/report/visible_text.h"
 

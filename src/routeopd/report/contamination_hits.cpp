@@ -10,13 +10,12 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "routeopd/base/display.h"
 #include "routeopd/base/fields.h"
-#include "routeopd/base/grouped.h"
+#include "routeopd/base/utf8.h"
 #include "routeopd/decontamination/normal_text.h"
 #include "routeopd/report/page_style.h"
 #include "routeopd/report/visible_text.h"
-#include "routeopd/text/html_escape.h"
-#include "routeopd/text/utf8.h"
 
 namespace routeopd::report {
 namespace {
@@ -59,8 +58,8 @@ std::vector<Piece> pieces_of(std::string_view text) {
     pieces.push_back(std::move(piece));
     begin = end;
   };
-  for (std::size_t at = 0; at < text.size(); at += text::utf8_length(text[at])) {
-    const bool is_space = decontamination::is_white_space(text::code_point_at(text, at));
+  for (std::size_t at = 0; at < text.size(); at += utf8_length(text[at])) {
+    const bool is_space = decontamination::is_white_space(code_point_at(text, at));
     if (is_space != space) cut(at);
     space = is_space;
   }
@@ -106,13 +105,13 @@ std::string marked_html(const std::vector<Piece>& pieces) {
   for (const Piece& piece : pieces) {
     if (piece.marked != open) out += piece.marked ? "<mark>" : "</mark>";
     open = piece.marked;
-    out += piece.space ? shown_space(piece.text) : text::html_escaped(visible(piece.text));
+    out += piece.space ? shown_space(piece.text) : html_escaped(visible(piece.text));
   }
   return open ? out + "</mark>" : out;
 }
 
 std::string name_html(const std::string& name) {
-  return text::html_escaped(visible(name));
+  return html_escaped(visible(name));
 }
 
 void append_hit(const ShownHit& hit, std::string& out) {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/decontamination/contamination.h"
 
 namespace routeopd::report {

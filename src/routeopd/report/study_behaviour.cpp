@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-#include "routeopd/base/grouped.h"
+#include "routeopd/base/display.h"
 #include "routeopd/report/cells.h"
 #include "routeopd/report/effects.h"
 #include "routeopd/report/paper_numbers.h"

@@ -8,10 +8,10 @@
 #include <array>
 #include <vector>
 
+#include "routeopd/base/display.h"
 #include "routeopd/base/error.h"
+#include "routeopd/base/utf8.h"
 #include "routeopd/report/charts/palette.h"
-#include "routeopd/text/html_escape.h"
-#include "routeopd/text/utf8.h"
 
 namespace routeopd::report {
 namespace {
@@ -99,7 +99,7 @@ std::string page_value(std::string_view name, std::string_view value, std::strin
   if (lower.find("url") != std::string::npos) {
     if (!value.starts_with(kUrlReference) || lower.find("url", 1) != std::string::npos)
       refuse("a reference to a file");
-    return fmt::format("{}{}-{}", kUrlReference, prefix, value.substr(kReference.size()));
+    return fmt::format("{}{}-{}", kUrlReference, prefix, value.substr(kUrlReference.size()));
   }
   for (const ChartColor& color : kChartColors) {
     if (value == css(color.light)) return fmt::format("var(--{})", color.name);
@@ -206,11 +206,10 @@ class Reader {
 
 std::string page_svg(std::string_view svg, std::string_view prefix, std::string_view description) {
   if (svg.size() > kMostSvgBytes) refuse("more than 16 MB");
-  if (text::find_invalid_utf8(svg) != std::string_view::npos) refuse("bytes that are not UTF-8");
+  if (find_invalid_utf8(svg) != std::string_view::npos) refuse("bytes that are not UTF-8");
   std::string size;
   const std::string body = Reader(svg, prefix).body(size);
-  return fmt::format("<svg role=\"img\" aria-label=\"{}\"{}>{}</svg>", text::html_escaped(description), size,
-                     body);
+  return fmt::format("<svg role=\"img\" aria-label=\"{}\"{}>{}</svg>", html_escaped(description), size, body);
 }
 
 }  // namespace routeopd::report

@@ -6,9 +6,9 @@
 #include <array>
 
 #include "routeopd/base/error.h"
+#include "routeopd/jinja/interpreter.h"
+#include "routeopd/jinja/json_value.h"
 #include "routeopd/text/continue_message.h"
-#include "routeopd/text/jinja/interpreter.h"
-#include "routeopd/text/jinja/json_value.h"
 
 namespace routeopd::text {
 namespace {

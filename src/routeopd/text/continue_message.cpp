@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "routeopd/base/error.h"
-#include "routeopd/text/jinja/unicode.h"
+#include "routeopd/base/python_unicode.h"
 
 namespace routeopd::text {
 namespace {
@@ -72,14 +72,14 @@ std::optional<Continuation> mark_final_message(OrderedJson& messages, const Orde
 }
 
 std::string cut_behind(std::string rendered, const Continuation& continued) {
-  const std::string_view content = jinja::strip_right(jinja::strip_left(continued.content));
+  const std::string_view content = python::strip_right(python::strip_left(continued.content));
   const std::size_t mark = rendered.rfind(kTrimmedMark);
   if (mark == std::string::npos || rendered.find(content) == std::string::npos)
     throw UserError(
         "continue_final_message: expected the last message in the chat's text; the template leaves it out");
   const bool is_whole = std::string_view(rendered).substr(mark).starts_with(kMark);
   rendered.resize(mark);
-  if (!is_whole) rendered.resize(jinja::strip_right(rendered).size());
+  if (!is_whole) rendered.resize(python::strip_right(rendered).size());
   return rendered;
 }
 

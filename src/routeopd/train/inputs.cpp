@@ -64,7 +64,7 @@ void check_same_tokens(const std::string& student_path, const std::string& teach
                     difference);
 }
 
-std::vector<Prompt> read_prompts(const Recipe& recipe, const text::Tokenizer& tokenizer,
+std::vector<Prompt> read_prompts(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer,
                                  const formats::ModelConfig& student, const formats::ModelConfig* teacher,
                                  std::int64_t& too_long) {
   const auto& eos = student.eos_token_ids;
@@ -84,7 +84,7 @@ std::vector<Prompt> read_prompts(const Recipe& recipe, const text::Tokenizer& to
   return prompts;
 }
 
-Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer) {
+Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer) {
   Inputs inputs;
   inputs.student = model::load_model(recipe.student.path);
   if (!recipe.sft()) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "routeopd/base/crc32c.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/base/philox.h"
 #include "routeopd/grade/math/normal_form.h"
 
