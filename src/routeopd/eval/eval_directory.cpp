@@ -6,6 +6,7 @@
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/json_lines.h"
+#include "routeopd/grade/suite_summary.h"
 
 namespace routeopd::eval {
 namespace {
