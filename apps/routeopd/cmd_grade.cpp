@@ -1,5 +1,4 @@
 // routeopd grade: given responses against their answers. JSONL in, JSONL out.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/answer.h"
 
