@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "routeopd/model/heads/head.h"
+#include "routeopd/model/heads/head_gradient.h"
 #include "routeopd/routing/options.h"
 #include "routeopd/types/routes.h"
 
