@@ -7,7 +7,7 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/jinja/interpreter.h"
-#include "routeopd/jinja/json_value.h"
+#include "routeopd/jinja/parser.h"
 #include "routeopd/text/continue_message.h"
 
 namespace routeopd::text {
