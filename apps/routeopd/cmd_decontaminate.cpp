@@ -1,5 +1,4 @@
 // routeopd decontaminate: which test problems stand in a training file, and the file without them.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <filesystem>

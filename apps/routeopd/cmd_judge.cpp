@@ -1,5 +1,4 @@
 // routeopd judge: the error taxonomy of eval directories.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 #include <iostream>

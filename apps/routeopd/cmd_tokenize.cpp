@@ -24,7 +24,7 @@ struct TokenizeArguments {
   OutputFlags output;
 };
 
-std::string text_of(const Json& line, const char* key) {
+std::string line_text(const Json& line, const char* key) {
   const Json& text = formats::value_or_null(line, key);
   if (!text.is_string()) throw UserError("{}: expected a text, got {}", key, shown(text));
   return text.get<std::string>();
@@ -56,7 +56,7 @@ class Converter {
       text = text::render_chat(*templates_, formats::parse_ordered_json(raw_line, "line"),
                                OrderedJson::object());
     } else {
-      text = text_of(line, "text");
+      text = line_text(line, "text");
       add_special = formats::flag_or(line, "special", false);
     }
     return {{"ids", tokenizer_.encode(text, add_special)}, {"text", text}};

@@ -1,5 +1,4 @@
 // The error taxonomy without a network: labels, prompts, verdicts, agreement, counts, the cache.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 

@@ -4,7 +4,6 @@
 // row holds at least `coverage` of the problem's distinct n-grams, for any of the sizes asked. Coverage is of one row: two
 // rows that hold half a problem each do not make a whole one. A problem with fewer units than n has no n-gram, and coverage
 // 0: it is found when it is equal. A text without any word has an empty normal form and stands for itself.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,8 +17,7 @@
 
 #include "routeopd/base/fields.h"
 #include "routeopd/decontamination/gram_index.h"
-#include "routeopd/decontamination/problem_lines.h"
-#include "routeopd/decontamination/row_groups.h"
+#include "routeopd/decontamination/rows.h"
 
 namespace routeopd::decontamination {
 

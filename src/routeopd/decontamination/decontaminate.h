@@ -2,7 +2,6 @@
 //
 // The training file is streamed twice, once to look and once to copy. Kept in memory: the test problems with their
 // n-grams, and some 100 bytes for each different training row.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -4,7 +4,6 @@
 // from a rolling hash over the units' hashes; what is found there is compared byte by byte, so that no collision can pass
 // for an n-gram. A text of u units costs O(u) look-ups, plus one step for each (n-gram, problem) that it shares. Memory:
 // some 70 bytes for each distinct n-gram.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

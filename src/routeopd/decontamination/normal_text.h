@@ -1,6 +1,5 @@
 // Texts as decontamination compares them: in lower case, without what is neither a word character nor white space, words
 // one space apart. Exact for Python 3.11: str.lower(), then re.sub(r"[^\w\s]", "", …), then str.split().
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

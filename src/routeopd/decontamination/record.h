@@ -5,7 +5,6 @@
 //    "original": {"file", "sha256"}, "tests": [{"file", "sha256", "problems"}], "counts": what `decontaminate --json` prints}
 //
 // Files are named without their directories: a record moves with its file.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -5,6 +5,7 @@
 #include "routeopd/base/files.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/json_lines.h"
+#include "routeopd/grade/suite_summary.h"
 
 namespace routeopd::eval {
 namespace {

@@ -5,7 +5,6 @@
 // The key is the SHA-256 of a request's body, which holds the model, the messages and every setting; the address of the
 // server is not in it, since the same model may be served elsewhere tomorrow. A process that is killed leaves at most
 // one line without its end, which is cut off when the file is opened again.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

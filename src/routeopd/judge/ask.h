@@ -3,7 +3,6 @@
 // A request is {"model", "messages", "temperature", "max_tokens", "seed"} and what `extra` adds. The two passes differ in
 // their seed alone. A question whose answer holds no verdict is asked again under another seed, at most kAttempts times
 // in all.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,7 +14,7 @@
 #include <vector>
 
 #include "routeopd/judge/answer_cache.h"
-#include "routeopd/judge/verdict.h"
+#include "routeopd/judge/prompt.h"
 
 namespace routeopd::judge {
 

@@ -1,5 +1,4 @@
 // What is to be labelled: the responses of eval directories, and the problems that they answer.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

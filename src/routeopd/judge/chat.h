@@ -1,5 +1,4 @@
 // An OpenAI-compatible chat endpoint: POST ENDPOINT/chat/completions, one answer a request.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

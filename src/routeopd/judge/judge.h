@@ -1,5 +1,4 @@
 // The judge's stage: two passes over every case, adjudication where they differ, and what came of it.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -4,7 +4,6 @@
 //                 pass1 and pass2 are null where no such label was given: for correct and format always. "run" is there
 //                 when several directories were labelled, "rationale" where the judge gave one, "reason" where the label
 //                 is unjudged.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

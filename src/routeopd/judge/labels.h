@@ -8,7 +8,6 @@
 //   unjudged        none of the first two, and the judge gave no usable answer
 //
 // Whether a response was cut off at the limit of tokens plays no part: that is a flag beside the label.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -2,11 +2,12 @@
 //
 // Nothing else is in a request. The method, the checkpoint, the directory, the problem's id, the sample's number and
 // what another run answered have no way in: a JudgeCase has no field for them.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "routeopd/base/fields.h"
 #include "routeopd/judge/labels.h"
@@ -32,5 +33,13 @@ Json pass_messages(const JudgeCase& asked);
 // The messages of an adjudication between two verdicts of different labels, with the paper's rules of precedence. The
 // candidates stand in the order of their names, so that swapping the passes changes nothing.
 Json adjudication_messages(const JudgeCase& asked, const Verdict& one, const Verdict& other);
+
+inline constexpr std::size_t kMostRationale = 500;  // bytes
+
+// The verdict in a text: behind the last </think>, in prose or a code fence, the flat JSON objects whose "label" names
+// one of the three labels. None where there is no such object, or where two name different labels. Backslashes that
+// JSON does not know, which judges write in formulas, and line feeds inside strings are forgiven. Only the last 64 kB
+// and the last 64 braces of a text are looked at.
+std::optional<Verdict> read_verdict(std::string_view text);
 
 }  // namespace routeopd::judge

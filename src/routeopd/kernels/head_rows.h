@@ -12,11 +12,13 @@
 
 namespace routeopd::kernels {
 
-// A row-major matrix without gaps: float32, or bfloat16 as its 16 bits.
+enum class RowType { kFloat32, kBFloat16 };  // bfloat16 as its 16 bits
+
 struct RowMatrix {
   const void* data = nullptr;
-  std::int64_t width = 0;
-  bool is_bfloat16 = false;
+  std::int64_t width = 0;   // elements of a row
+  std::int64_t stride = 0;  // elements from a row to the next
+  RowType type = RowType::kFloat32;
 };
 
 // A contribution coefficient * hidden[token] to one row of the head's gradient, and at the same time

@@ -1,12 +1,12 @@
-// Products x W^T with a weight that is laid out once for them, from one row of input to thousands. One row streams the
-// weight at the speed of memory; many rows run near the processor's peak.
+// Products x W^T with a weight that is laid out once for them, from one row of input to thousands. One row
+// streams the weight at the speed of memory; many rows run near the processor's peak.
 //
-// Batch invariance: an output is the same bit for bit whatever other rows are computed beside it, in however many
-// threads and whatever the vector width, since each is summed by the same chain: partial sums over kSumChunk inputs, in
-// ascending order with fused multiply-adds, added up in ascending order.
+// Batch invariance: an output is the same bit for bit whatever other rows are computed beside it, in however
+// many threads and whatever the vector width, since each is summed by the same chain: partial sums over
+// kSumChunk inputs, in ascending order with fused multiply-adds, added up in ascending order.
 //
-// Layout: panel p holds outputs [16 p, 16 p + 16), input by input: panel[k * 16 + j] = W[16 p + j][k]; outputs behind the
-// last one are zeros. Stored as float32, or as bfloat16 and widened in registers.
+// Layout: panel p holds outputs [16 p, 16 p + 16), input by input: panel[k * 16 + j] = W[16 p + j][k];
+// outputs behind the last one are zeros. Stored as float32, or as bfloat16 and widened in registers.
 //
 // Shapes: M rows of input, K inputs, N outputs.
 // SPDX-License-Identifier: Apache-2.0
@@ -55,12 +55,13 @@ struct Product {
 // The product with panels [first, first + count) alone, fewer at the end.
 Product panels_of(const Product& product, std::int64_t first, std::int64_t count);
 
-// The outputs of panels [begin, end) (for kGatedSilu an even number of them, from an even one) for M rows of x, rows
-// x_stride and y_stride floats apart, on the caller's thread. y is the start of the whole output.
+// The outputs of panels [begin, end) (for kGatedSilu an even number of them, from an even one) for M rows of
+// x, rows x_stride and y_stride floats apart, on the caller's thread. y is the start of the whole output.
 void multiply_panels(const Product& product, const float* x_MK, std::int64_t rows, std::int64_t x_stride,
                      std::int64_t begin, std::int64_t end, float* y_MN, std::int64_t y_stride);
 
-// The same in plain loops, the specification of the above: equal bit for bit, but for the exponential of silu.
+// The same in plain loops, the specification of the above: equal bit for bit, but for the exponential of
+// silu.
 void reference_multiply(const Product& product, const float* x_MK, std::int64_t rows, std::int64_t x_stride,
                         float* y_MN, std::int64_t y_stride);
 

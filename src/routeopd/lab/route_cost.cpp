@@ -29,7 +29,7 @@ double seconds_of(const Work& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-double median(std::vector<double> values) {
+double median_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return grade::quantile(values, 0.5);
 }
@@ -90,7 +90,7 @@ Json route_costs(const LoadedPair& pair, const StudyOptions& options, const std:
     for (std::int32_t round = 0; round <= options.rounds; ++round) {
       const double both = top_k_seconds(rollout.hidden_NH, rollout.hidden_size, pair.base().head_VH,
                                         rollout.states(), real, k) +
-                          top_k_seconds(scores.hidden_NG, scores.hidden_size, pair.teacher().head_VH,
+                          top_k_seconds(scores.hidden_NX, scores.hidden_size, pair.teacher().head_VH,
                                         rollout.states(), real, k);
       Routes routes;
       const double route =
@@ -109,9 +109,9 @@ Json route_costs(const LoadedPair& pair, const StudyOptions& options, const std:
     }
     table.push_back({{"k", k},
                      {"m", m},
-                     {"top_k_ms", 1e3 * median(top_k)},
-                     {"routing_ms", 1e3 * median(routing)},
-                     {"gather_ms", 1e3 * median(gather)}});
+                     {"top_k_ms", 1e3 * median_of(top_k)},
+                     {"routing_ms", 1e3 * median_of(routing)},
+                     {"gather_ms", 1e3 * median_of(gather)}});
     if (watch) watch();
   }
   return table;

@@ -47,7 +47,7 @@ std::string level_styles() {
   return fmt::format("{}@media screen and (prefers-color-scheme:dark){{\n{}}}\n", light, dark);
 }
 
-std::string legend() {
+std::string html_legend() {
   std::string out = "<p class=\"legend\">Mass of the state at which a token was written: ";
   for (int level = 0; level <= static_cast<int>(kMassLevels.size()); ++level)
     fmt::format_to(std::back_inserter(out), "<span class=\"m{}\">{}</span>", level,
@@ -112,7 +112,7 @@ std::string explanation_html(const Explanation& explanation) {
   fmt::format_to(std::back_inserter(out),
                  "<details><summary>Prompt</summary><div class=\"prompt\">{}</div></details>\n",
                  html_escaped(visible_lines(explanation.prompt)));
-  out.append("<main>\n<div>\n<h2>Response</h2>\n").append(legend());
+  out.append("<main>\n<div>\n<h2>Response</h2>\n").append(html_legend());
   out +=
       "<input type=\"checkbox\" id=\"numbers\"> <label for=\"numbers\">mass as numbers</label>\n"
       "<span class=\"faint\">Click a token, or arrow keys and Enter.</span>\n<div class=\"response\">";

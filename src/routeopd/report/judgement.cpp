@@ -17,7 +17,7 @@ using judge::Label;
 using judge::ScopeTally;
 using Cells = std::vector<std::string>;
 
-struct Table {
+struct LabelTable {
   std::string title;
   Cells columns;  // words in the first, numbers in the others
   std::vector<Cells> rows;
@@ -29,7 +29,7 @@ std::string shown_name(Label label) {
   return kNames[judge::index_of(label)];
 }
 
-std::string percent(double fraction) {
+std::string two_decimals(double fraction) {
   return fmt::format("{:.2f}", 100 * fraction);
 }
 
@@ -42,8 +42,8 @@ std::string titled(const char* what, const ScopeTally& scope) {
   return fmt::format("{}, {}", what, scope.suite.empty() ? "all suites" : visible(scope.suite));
 }
 
-Table distribution(const JudgeInput& input, const ScopeTally& scope) {
-  Table table{titled("Labels", scope), {"run"}, {}};
+LabelTable distribution(const JudgeInput& input, const ScopeTally& scope) {
+  LabelTable table{titled("Labels", scope), {"run"}, {}};
   for (const Label label : judge::kAllLabels) table.columns.push_back(shown_name(label));
   table.columns.emplace_back("total");
   for (std::size_t r = 0; r < scope.runs.size(); ++r) {
@@ -54,8 +54,8 @@ Table distribution(const JudgeInput& input, const ScopeTally& scope) {
   return table;
 }
 
-Table transitions(const JudgeInput& input, const ScopeTally& scope) {
-  Table table{titled("Transitions", scope), {"transition"}, {}};
+LabelTable transitions(const JudgeInput& input, const ScopeTally& scope) {
+  LabelTable table{titled("Transitions", scope), {"transition"}, {}};
   for (const judge::TransitionTally& pair : scope.transitions)
     table.columns.push_back(fmt::format("{} → {}", run_name(input, 0), run_name(input, pair.to_run)));
   for (const bool into : {true, false}) {
@@ -75,8 +75,8 @@ Table transitions(const JudgeInput& input, const ScopeTally& scope) {
   return table;
 }
 
-Table lengths(const JudgeInput& input, const ScopeTally& scope) {
-  Table table{titled("Length in tokens, and format", scope),
+LabelTable lengths(const JudgeInput& input, const ScopeTally& scope) {
+  LabelTable table{titled("Length in tokens, and format", scope),
               {"run", "mean", "P25", "median", "P75", "P90", "clipped %", "format valid %"},
               {}};
   for (std::size_t r = 0; r < scope.runs.size(); ++r) {
@@ -84,17 +84,17 @@ Table lengths(const JudgeInput& input, const ScopeTally& scope) {
     Cells row{run_name(input, r)};
     for (const double value : {run.mean, run.p25, run.p50, run.p75, run.p90})
       row.push_back(fmt::format("{:.0f}", value));
-    row.push_back(percent(run.clipped));
-    row.push_back(percent(run.format_valid));
+    row.push_back(two_decimals(run.clipped));
+    row.push_back(two_decimals(run.format_valid));
     table.rows.push_back(std::move(row));
   }
   return table;
 }
 
-Table agreement(const JudgeTally& tally) {
-  Table table{"Agreement of the two passes", {"responses", "n", "agreement %", "Cohen's kappa"}, {}};
+LabelTable agreement(const JudgeTally& tally) {
+  LabelTable table{"Agreement of the two passes", {"responses", "n", "agreement %", "Cohen's kappa"}, {}};
   for (const auto& [name, part] : {std::pair("all, five labels", &tally.all), {"judged", &tally.judged}}) {
-    table.rows.push_back({name, std::to_string(part->n), part->share ? percent(*part->share) : "-",
+    table.rows.push_back({name, std::to_string(part->n), part->share ? two_decimals(*part->share) : "-",
                           part->kappa ? fmt::format("{:.3f}", *part->kappa) : "-"});
   }
   return table;
@@ -104,7 +104,7 @@ Table agreement(const JudgeTally& tally) {
 
 std::string judgement_tables(const JudgeInput& input, const JudgeTally& tally, TableFormat format) {
   std::string out;
-  const auto add = [&](const Table& table) {
+  const auto add = [&](const LabelTable& table) {
     if (!out.empty()) out += '\n';
     out += heading(table.title, format) + table_of(table.columns, table.rows, format);
   };

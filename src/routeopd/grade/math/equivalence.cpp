@@ -1,6 +1,5 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/math/compare.h"
+#include "routeopd/grade/math/equivalence.h"
 
 #include <algorithm>
 #include <string_view>

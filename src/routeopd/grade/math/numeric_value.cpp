@@ -1,6 +1,5 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/math/evaluate.h"
+#include "routeopd/grade/math/numeric_value.h"
 
 #include <algorithm>
 #include <cstdint>
