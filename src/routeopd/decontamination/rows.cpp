@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "routeopd/base/error.h"
-#include "routeopd/base/sha256.h"
+#include "routeopd/base/hashes.h"
 
 namespace routeopd::decontamination {
 namespace {
