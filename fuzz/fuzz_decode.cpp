@@ -11,7 +11,6 @@
 #include "routeopd/base/fields.h"
 #include "routeopd/base/utf8.h"
 #include "routeopd/tokenizer/byte_level.h"
-#include "routeopd/tokenizer/stream_decoder.h"
 #include "routeopd/tokenizer/tokenizer.h"
 
 namespace {

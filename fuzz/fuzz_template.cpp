@@ -9,7 +9,7 @@
 #include "routeopd/base/error.h"
 #include "routeopd/formats/ordered_json.h"
 #include "routeopd/jinja/interpreter.h"
-#include "routeopd/jinja/json_value.h"
+#include "routeopd/jinja/parser.h"
 
 namespace {
 

@@ -8,7 +8,6 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/base/utf8.h"
-#include "routeopd/tokenizer/stream_decoder.h"
 #include "routeopd/tokenizer/tokenizer.h"
 
 using routeopd::UserError;

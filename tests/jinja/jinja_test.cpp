@@ -11,7 +11,7 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/jinja/interpreter.h"
-#include "routeopd/jinja/json_value.h"
+#include "routeopd/jinja/parser.h"
 #include "testing_files.h"
 
 namespace routeopd::jinja {

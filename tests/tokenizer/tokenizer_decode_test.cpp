@@ -1,5 +1,4 @@
 // Decoding id by id against decoding at once, for every kind of decoder.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,28 +7,22 @@
 
 #include "routeopd/base/fields.h"
 #include "routeopd/base/utf8.h"
-#include "routeopd/tokenizer/stream_decoder.h"
 #include "routeopd/tokenizer/tokenizer.h"
-#include "testing_files.h"
+#include "tokenizer/golden_tokenizers.h"
 
 namespace routeopd::tokenizer {
 namespace {
 
 using ::testing::HasSubstr;
 
-Json golden_json(const std::string& name) {
-  return Json::parse(bytes_in(std::filesystem::path(ROUTEOPD_TEST_DATA) / "goldens" / "tokenizer" / name /
-                              "tokenizer.json"));
-}
-
-Tokenizer made_of(const Json& file) {
+Tokenizer parsed(const Json& file) {
   return Tokenizer::from_json(file.dump(), "test");
 }
 
 Tokenizer with_decoder(const std::string& name, const Json& decoder) {
   Json file = golden_json(name);
   file["decoder"] = decoder;
-  return made_of(file);
+  return parsed(file);
 }
 
 Json in_order(std::initializer_list<Json> steps) {
@@ -132,7 +125,7 @@ TEST(Decoder, AByteTokenMayHaveASign) {
                            {"<0xA+>", 3}, {"<0x7a>", 4}, {"<0x7>", 5}};
   const Json file = {{"decoder", kByteFallback},
                      {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", Json::array()}}}};
-  EXPECT_EQ(made_of(file).decode(std::vector<std::int32_t>{0, 1, 2, 3, 4, 5}), "\n\n<0x-A><0xA+>z<0x7>");
+  EXPECT_EQ(parsed(file).decode(std::vector<std::int32_t>{0, 1, 2, 3, 4, 5}), "\n\n<0x-A><0xA+>z<0x7>");
 }
 
 TEST(StreamDecoder, HoldsNoMoreThanItMust) {
@@ -177,14 +170,14 @@ TEST(TokenBytes, AreTheTextOneBehindAnother) {
     return parts;  // tokens that are parts of characters
   };
   for (const char* name : {"qwen", "llama3", "smollm"}) {
-    const Tokenizer tokenizer = made_of(golden_json(name));
+    const Tokenizer tokenizer = parsed(golden_json(name));
     int parts = 0;
     for (int i = 0; i < 500; ++i) parts += expect_text(tokenizer, random_ids(tokenizer, random));
     EXPECT_GT(parts, 100);
     EXPECT_EQ(tokenizer.bytes_of(tokenizer.real_ids()), "");
     EXPECT_EQ(tokenizer.bytes_of(-1), "");
   }
-  const Tokenizer fallback = made_of(golden_json("llama2"));
+  const Tokenizer fallback = parsed(golden_json("llama2"));
   int parts = 0;
   for (const char* text : {"the cat", " the  cat\n", "x😀 y", "<0x41> 東京\t</s>"})
     parts += expect_text(fallback, fallback.encode(text));

@@ -14,6 +14,7 @@
 #include "routeopd/base/utf8.h"
 #include "routeopd/formats/json_lines.h"
 #include "testing_files.h"
+#include "tokenizer/golden_tokenizers.h"
 
 namespace routeopd::tokenizer {
 namespace {
@@ -21,14 +22,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::filesystem::path golden(const std::string& name) {
-  return std::filesystem::path(ROUTEOPD_TEST_DATA) / "goldens" / "tokenizer" / name;
-}
-
-Json golden_json(const std::string& name) {
-  return Json::parse(bytes_in(golden(name) / "tokenizer.json"));
-}
 
 Tokenizer made_of(const Json& file) {
   const TemporaryDirectory directory;

@@ -1,5 +1,4 @@
 // How text is cut and normalised: matchers by hand against Oniguruma, NFC against `tokenizers`, and what long texts cost.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,20 +10,15 @@
 #include "routeopd/base/fields.h"
 #include "routeopd/base/utf8.h"
 #include "routeopd/formats/json_lines.h"
-#include "routeopd/tokenizer/char_classes.h"
-#include "routeopd/tokenizer/nfc.h"
 #include "routeopd/tokenizer/split_pattern.h"
 #include "routeopd/tokenizer/tokenizer.h"
-#include "testing_files.h"
+#include "routeopd/tokenizer/unicode.h"
+#include "tokenizer/golden_tokenizers.h"
 
 namespace routeopd::tokenizer {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::filesystem::path golden(const std::string& name) {
-  return std::filesystem::path(ROUTEOPD_TEST_DATA) / "goldens" / "tokenizer" / name;
-}
 
 char32_t random_character(std::mt19937& random) {
   static const std::u32string telling =
@@ -170,7 +164,7 @@ TEST(Tokenizer, NothingIsQuadratic) {
 
 // Each space is a token that takes all the white space behind it along, in which the next one stands.
 TEST(Tokenizer, WhiteSpaceIsLookedThroughOnce) {
-  Json file = Json::parse(bytes_in(golden("trained") / "tokenizer.json"));
+  Json file = golden_json("trained");
   for (const char* side : {"lstrip", "rstrip"}) {
     Json& token = file["added_tokens"][0];
     token["content"] = " ";
@@ -207,7 +201,7 @@ TEST(PreTokenizer, EachBehaviourOfASplit) {
 }
 
 TEST(Normalizer, TextGrowsWithinBounds) {
-  Json file = Json::parse(bytes_in(golden("trained") / "tokenizer.json"));
+  Json file = golden_json("trained");
   const Json step = {
       {"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(1000, 'a')}};
   file["normalizer"] = {{"type", "Sequence"}, {"normalizers", {step, step, step}}};

@@ -40,6 +40,9 @@ class LossyUtf8 {
 
 // Whether all bytes are ASCII.
 bool is_ascii(std::string_view bytes);
+constexpr bool is_ascii_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 // Bytes of the character that begins with `first`, in valid UTF-8.
 constexpr std::size_t utf8_length(char first) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "routeopd/engine/engine.h"
-#include "routeopd/tokenizer/stream_decoder.h"
+#include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/types/rollout.h"
 
 namespace routeopd::engine {

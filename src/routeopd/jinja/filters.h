@@ -1,18 +1,17 @@
-// The filters by name: `value | name(arguments)`.
+// Filters by name, `value | name(arguments)`; those of numbers, of texts and of any value.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <initializer_list>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <vector>
 
-#include "routeopd/jinja/interpreter.h"
+#include "routeopd/jinja/evaluator.h"
 
 namespace routeopd::jinja {
 
-using FilterFunction = Value(Interpreter&, const Value& value, Arguments& arguments);
+using FilterFunction = Value(Evaluator&, const Value& value, Arguments& arguments);
 
 // Null where there is none of that name.
 FilterFunction* find_filter(std::string_view name);
@@ -24,12 +23,9 @@ struct NamedFilter {
   std::string_view name;
   FilterFunction* run;
 };
-std::span<const NamedFilter> text_filters();
-std::span<const NamedFilter> list_filters();
-std::span<const NamedFilter> number_filters();
 
-// The arguments in the order of `names`, given by place or by name. Throws UserError, naming `what`, when one of the
-// first `required` is missing, one is given twice, or there is another.
+// The arguments in the order of `names`, whether given by position or by name. Throws UserError that begins with `what`
+// when one of the first `required` is missing, when one is given twice, or when there is another.
 std::vector<std::optional<Value>> bound(std::string_view what, Arguments& arguments,
                                         std::initializer_list<std::string_view> names,
                                         std::size_t required = 0);

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "routeopd/base/json_fwd.h"
 #include "routeopd/jinja/value.h"
 
 namespace routeopd::jinja {
@@ -18,7 +20,7 @@ struct Limits {
   std::int64_t text_bytes = 64LL << 20U;     // of one text, and of the whole answer
   std::int64_t items = 1'000'000;            // of one list or dict
   std::int64_t memory_bytes = 512LL << 20U;  // of all values alive at a time
-  int depth = 1200;  // nested visits of the interpreter, macros within macros included
+  int depth = 1200;                          // nested visits of the evaluator, macros within macros included
 };
 
 class Heap {
@@ -48,7 +50,7 @@ class Heap {
       std::vector<std::pair<Value, Value>> entries);  // a later entry replaces the value of an equal key
   Value iterator(const char* type, int nesting, std::function<bool(Value&)> next);
   // `nesting` of what the function holds on to.
-  Value function(std::string name, int nesting, std::function<Value(Interpreter&, Arguments)> call);
+  Value function(std::string name, int nesting, std::function<Value(Evaluator&, Arguments)> call);
 
   // One more than `inner`; throws UserError when that is too deep.
   static int nested(int inner);
@@ -95,5 +97,8 @@ class TextBuilder {
   Heap& heap_;
   std::string text_;
 };
+
+// JSON from outside as a value. Throws UserError for text that is not UTF-8, for integers from 2^63 on and for deep nesting.
+Value value_of(Heap& heap, const OrderedJson& json, int depth = 0);
 
 }  // namespace routeopd::jinja

@@ -1,4 +1,3 @@
-// Statements, scopes and macros.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/jinja/interpreter.h"
 
@@ -6,18 +5,17 @@
 #include <utility>
 
 #include "routeopd/base/error.h"
-#include "routeopd/jinja/loop.h"
-#include "routeopd/jinja/printing.h"
+#include "routeopd/jinja/conversions.h"
 
 namespace routeopd::jinja {
 namespace {
 
-constexpr std::int64_t kIterationSteps = 8;  // a scope is made and given up
-constexpr std::int64_t kScopeBytes = 512;    // what a macro keeps alive: its scope and itself
+constexpr std::int64_t kIterationSteps = 8;  // for making and freeing a scope
+constexpr std::int64_t kScopeBytes = 512;    // a macro and its scope
 
 }  // namespace
 
-// A scope of its own for a piece of work.
+// Opens a scope, and closes it when it is destroyed.
 class Interpreter::Within {
  public:
   Within(Interpreter& interpreter, ScopePtr outer) : interpreter_(interpreter), before_(interpreter.scope_) {
@@ -34,8 +32,10 @@ class Interpreter::Within {
 };
 
 Interpreter::~Interpreter() {
-  for (const auto& [scope, charge] : captured_) scope->values.clear();
-  for (const NamespacePtr& space : namespaces_) space->attributes.clear();
+  for (const auto& [scope, charge] : macro_scopes_) {
+    scope->values.clear();
+    scope->outer.reset();
+  }
 }
 
 std::string Interpreter::render(const Template& source) {
@@ -63,12 +63,6 @@ void Interpreter::emit(std::string_view text) {
   out_->append(text);
 }
 
-Value Interpreter::make_namespace(std::vector<std::pair<std::string, Value>> attributes) {
-  auto made = std::make_shared<Namespace>(Namespace{std::move(attributes), Charge(heap_, kScopeBytes)});
-  namespaces_.push_back(made);
-  return made;
-}
-
 Interpreter::Flow Interpreter::run(const Block& block) {
   for (const auto& statement : block) {
     if (const Flow flow = run(*statement); flow != Flow::kNext) return flow;
@@ -79,9 +73,7 @@ Interpreter::Flow Interpreter::run(const Block& block) {
 Interpreter::Flow Interpreter::run(const Statement& statement) {
   heap_.spend(1);
   line_ = statement.line;
-  if (++depth_ > heap_.limits().depth)
-    throw UserError("expected at most {} nested operations, got more; does a macro call itself?",
-                    heap_.limits().depth);
+  enter_operation();
   Flow flow = Flow::kNext;
   switch (statement.kind) {
     case StatementKind::kText:
@@ -156,7 +148,8 @@ Interpreter::Flow Interpreter::run_for(const Statement& statement) {
   const bool has_length = get_if<IteratorPtr>(iterable) == nullptr && statement.condition == nullptr;
   if (has_length) loop->known_length = length_of(iterable);
 
-  bool finished = false;  // a body: jinja runs `else` also when each of them broke off or continued
+  // As in jinja, `else` also runs when every iteration ended in break or continue.
+  bool finished = false;
   while (loop->advance()) {
     heap_.spend(kIterationSteps);
     const Within within(*this, outer);
@@ -180,7 +173,7 @@ Interpreter::Flow Interpreter::run_if(const Statement& statement) {
   return run(statement.otherwise);
 }
 
-Interpreter::Flow Interpreter::captured(const Statement& statement, std::string& text) {
+Interpreter::Flow Interpreter::run_captured(const Statement& statement, std::string& text) {
   const Within within(*this);
   hide(statement.hidden);
   std::string* const before = std::exchange(out_, &text);
@@ -192,7 +185,7 @@ Interpreter::Flow Interpreter::captured(const Statement& statement, std::string&
 
 Interpreter::Flow Interpreter::run_set_block(const Statement& statement) {
   std::string text;
-  const Flow flow = captured(statement, text);
+  const Flow flow = run_captured(statement, text);
   if (flow != Flow::kNext) return flow;
   Value value = heap_.text(std::move(text));
   if (statement.value != nullptr) value = evaluate_filter(*statement.value, &value);
@@ -202,14 +195,14 @@ Interpreter::Flow Interpreter::run_set_block(const Statement& statement) {
 
 Interpreter::Flow Interpreter::run_filter(const Statement& statement) {
   std::string text;
-  const Flow flow = captured(statement, text);
+  const Flow flow = run_captured(statement, text);
   if (flow != Flow::kNext) return flow;
   const Value value = heap_.text(std::move(text));
   emit(str(heap_, evaluate_filter(*statement.value, &value)));
   return Flow::kNext;
 }
 
-// The values are those of the scope outside.
+// The values are evaluated in the outer scope.
 Interpreter::Flow Interpreter::run_with(const Statement& statement) {
   Values values;
   for (const auto& [target, value] : statement.bindings) values.push_back(evaluate(*value));
@@ -228,12 +221,12 @@ void Interpreter::run_call(const Statement& statement) {
 }
 
 Value Interpreter::macro(const Statement& statement, std::string name) {
-  if (captured_.empty() || captured_.back().first != scope_)
-    captured_.emplace_back(scope_, Charge(heap_, kScopeBytes));
+  if (macro_scopes_.empty() || macro_scopes_.back().first != scope_)
+    macro_scopes_.emplace_back(scope_, Charge(heap_, kScopeBytes));
   std::vector<std::string> parameters;
   for (const Parameter& parameter : statement.parameters) parameters.push_back(parameter.name);
-  const auto invoke = [&statement, name, scope = scope_](Interpreter& interpreter, Arguments arguments) {
-    return interpreter.call_macro(statement, name, scope, std::move(arguments));
+  const auto invoke = [this, &statement, name, scope = scope_](Evaluator&, Arguments arguments) {
+    return call_macro(statement, name, scope, std::move(arguments));
   };
   return std::make_shared<const Callable>(
       Callable{std::move(name), invoke, true, std::move(parameters), 1, Charge(heap_, kScopeBytes)});

@@ -1,6 +1,6 @@
-// The filters of lists, dicts and generators. Those that are generators in jinja are so here: nothing is computed before
-// it is asked for, they are true even when they are empty, and they give each item once.
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/jinja/list_filters.h"
+
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -8,14 +8,71 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/base/python_unicode.h"
-#include "routeopd/jinja/attribute_path.h"
+#include "routeopd/jinja/conversions.h"
 #include "routeopd/jinja/filters.h"
 #include "routeopd/jinja/methods.h"
 #include "routeopd/jinja/operators.h"
-#include "routeopd/jinja/printing.h"
 
 namespace routeopd::jinja {
 namespace {
+
+// The attribute that a filter looks at: "function.name", "0.1", 3. None: the item itself.
+class AttributePath {
+ public:
+  // None: the item itself. `otherwise` stands for what is undefined, unless it is None.
+  AttributePath(Heap& heap, const Value& attribute, Value otherwise = None{});
+  Value of(Evaluator& evaluator, Value item) const;
+
+ private:
+  Values parts_;
+  Value otherwise_;
+};
+
+std::vector<std::string> split_at(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t from = 0;
+  for (std::size_t at = text.find(separator); at != std::string::npos; at = text.find(separator, from)) {
+    parts.push_back(text.substr(from, at - from));
+    from = at + 1;
+  }
+  parts.push_back(text.substr(from));
+  return parts;
+}
+
+AttributePath::AttributePath(Heap& heap, const Value& attribute, Value otherwise)
+    : otherwise_(std::move(otherwise)) {
+  if (is_none(attribute)) return;
+  const Text* text = as_text(attribute);
+  if (text == nullptr) {
+    parts_.push_back(attribute);
+    return;
+  }
+  for (std::string& part : split_at(text->bytes, '.')) {
+    const bool is_number =
+        !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+    const auto number = is_number ? parsed_integer(part, 10) : std::nullopt;
+    parts_.push_back(number ? Value(*number) : heap.text(std::move(part)));
+  }
+}
+
+Value AttributePath::of(Evaluator& evaluator, Value item) const {
+  for (const Value& part : parts_) {
+    item = get_item(evaluator.heap(), item, part);
+    if (!is_none(otherwise_) && is_undefined(item)) item = otherwise_;
+  }
+  return item;
+}
+
+std::vector<AttributePath> several_paths(Heap& heap, const Value& attribute) {
+  std::vector<AttributePath> paths;
+  const Text* text = as_text(attribute);
+  if (text == nullptr) {
+    paths.emplace_back(heap, attribute);
+  } else {
+    for (std::string& each : split_at(text->bytes, ',')) paths.emplace_back(heap, heap.text(std::move(each)));
+  }
+  return paths;
+}
 
 bool flag(const std::optional<Value>& given) {
   return given && truth(*given);
@@ -44,13 +101,13 @@ Value sorted(Heap& heap, const Values& items, const Values& keys, bool reverse) 
   return heap.list(std::move(result));
 }
 
-Value filter_list(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+Value filter_list(Evaluator& evaluator, const Value& value, Arguments& arguments) {
   bound("list", arguments, {});
-  return interpreter.heap().list(items_of(interpreter.heap(), value));
+  return evaluator.heap().list(items_of(evaluator.heap(), value));
 }
 
-Value filter_join(Interpreter& interpreter, const Value& value, Arguments& arguments) {
-  Heap& heap = interpreter.heap();
+Value filter_join(Evaluator& evaluator, const Value& value, Arguments& arguments) {
+  Heap& heap = evaluator.heap();
   const auto given = bound("join", arguments, {"d", "attribute"});
   const std::string between = given[0] ? str(heap, *given[0]) : "";
   const AttributePath path(heap, or_none(given[1]));
@@ -59,14 +116,14 @@ Value filter_join(Interpreter& interpreter, const Value& value, Arguments& argum
   bool first = true;
   for (Value item; cursor.next(item); first = false) {
     if (!first) out.add(between);
-    out.add(str(heap, path.of(interpreter, item)));
+    out.add(str(heap, path.of(evaluator, item)));
   }
   return heap.text(std::move(out.text()));
 }
 
-Value filter_first(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+Value filter_first(Evaluator& evaluator, const Value& value, Arguments& arguments) {
   bound("first", arguments, {});
-  Cursor cursor(interpreter.heap(), value);
+  Cursor cursor(evaluator.heap(), value);
   Value item;
   return cursor.next(item) ? item : undefined("No first item, sequence was empty.");
 }
@@ -75,11 +132,11 @@ bool is_reversible(const Value& value) {
   return get_if<IteratorPtr>(value) == nullptr && is_iterable(value);
 }
 
-Value filter_last(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+Value filter_last(Evaluator& evaluator, const Value& value, Arguments& arguments) {
   bound("last", arguments, {});
   if (!is_reversible(value))
     throw UserError("last: expected a list, got {}; try the filter list", type_name(value));
-  const Values items = items_of(interpreter.heap(), value);
+  const Values items = items_of(evaluator.heap(), value);
   return items.empty() ? undefined("No last item, sequence was empty.") : items.back();
 }
 
@@ -89,9 +146,9 @@ Value generator_over(Heap& heap, const char* type, Values items) {
   return heap.iterator(type, nesting_of(list), [cursor](Value& item) { return cursor->next(item); });
 }
 
-Value filter_reverse(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+Value filter_reverse(Evaluator& evaluator, const Value& value, Arguments& arguments) {
   bound("reverse", arguments, {});
-  Heap& heap = interpreter.heap();
+  Heap& heap = evaluator.heap();
   if (as_text(value) != nullptr) return slice(heap, value, None{}, None{}, std::int64_t{-1});
   Values items = items_of(heap, value);
   std::reverse(items.begin(), items.end());
@@ -99,9 +156,9 @@ Value filter_reverse(Interpreter& interpreter, const Value& value, Arguments& ar
   return generator_over(heap, "reversed", std::move(items));
 }
 
-Value filter_items(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+Value filter_items(Evaluator& evaluator, const Value& value, Arguments& arguments) {
   bound("items", arguments, {});
-  Heap& heap = interpreter.heap();
+  Heap& heap = evaluator.heap();
   auto at = std::make_shared<std::size_t>(0);
   return heap.iterator("generator", nesting_of(value), [&heap, value, at](Value& item) {
     if (is_undefined(value)) return false;
@@ -117,9 +174,9 @@ Value filter_items(Interpreter& interpreter, const Value& value, Arguments& argu
 // A generator that passes on what `step` makes of each item; false leaves it out. `missing`, if it is not null, is the
 // error of arguments that are not there: like jinja, it looks at them when the first item is asked for of a value that
 // is true.
-Value transforming(Interpreter& interpreter, const Value& value, int nesting, const char* missing,
+Value transforming(Evaluator& evaluator, const Value& value, int nesting, const char* missing,
                    std::function<bool(Value& item)> step) {
-  Heap& heap = interpreter.heap();
+  Heap& heap = evaluator.heap();
   auto cursor = std::make_shared<std::optional<Cursor>>();
   return heap.iterator("generator", std::max(nesting, nesting_of(value)),
                        [&heap, value, cursor, missing, step = std::move(step)](Value& item) {
@@ -140,66 +197,66 @@ int nesting_of_all(const Arguments& arguments) {
   return nesting;
 }
 
-Value filter_map(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+Value filter_map(Evaluator& evaluator, const Value& value, Arguments& arguments) {
   const int nesting = nesting_of_all(arguments);
   const bool by_attribute =
       arguments.positional.empty() && std::any_of(arguments.named.begin(), arguments.named.end(),
                                                   [](const auto& each) { return each.first == "attribute"; });
   if (by_attribute) {
     const auto given = bound("map", arguments, {"attribute", "default"}, 1);
-    auto path = std::make_shared<const AttributePath>(interpreter.heap(), *given[0], or_none(given[1]));
-    return transforming(interpreter, value, nesting, nullptr, [&interpreter, path](Value& item) {
-      item = path->of(interpreter, item);
+    auto path = std::make_shared<const AttributePath>(evaluator.heap(), *given[0], or_none(given[1]));
+    return transforming(evaluator, value, nesting, nullptr, [&evaluator, path](Value& item) {
+      item = path->of(evaluator, item);
       return true;
     });
   }
   const char* const missing =
       arguments.positional.empty() ? "map: expected a filter or an attribute, got none" : nullptr;
-  return transforming(interpreter, value, nesting, missing, [&interpreter, arguments](Value& item) {
+  return transforming(evaluator, value, nesting, missing, [&evaluator, arguments](Value& item) {
     Arguments rest = arguments;
     const std::string name = text_argument("map", rest.positional.front()).bytes;
     rest.positional.erase(rest.positional.begin());
-    item = interpreter.apply_filter(name, item, std::move(rest));
+    item = evaluator.apply_filter(name, item, std::move(rest));
     return true;
   });
 }
 
 // select, reject, selectattr, rejectattr: items for which a test, or else their truth, is as wanted.
-Value selecting(Interpreter& interpreter, const Value& value, const Arguments& arguments, bool wanted,
+Value selecting(Evaluator& evaluator, const Value& value, const Arguments& arguments, bool wanted,
                 bool by_attribute) {
-  const auto step = [&interpreter, arguments, wanted, by_attribute](Value& item) {
+  const auto step = [&evaluator, arguments, wanted, by_attribute](Value& item) {
     Arguments rest = arguments;
     Value looked_at = item;
     if (by_attribute) {
-      looked_at = AttributePath(interpreter.heap(), rest.positional.front()).of(interpreter, item);
+      looked_at = AttributePath(evaluator.heap(), rest.positional.front()).of(evaluator, item);
       rest.positional.erase(rest.positional.begin());
     }
     if (rest.positional.empty()) return truth(looked_at) == wanted;
     const std::string name = text_argument("select", rest.positional.front()).bytes;
     rest.positional.erase(rest.positional.begin());
-    return interpreter.apply_test(name, looked_at, std::move(rest)) == wanted;
+    return evaluator.apply_test(name, looked_at, std::move(rest)) == wanted;
   };
   const bool is_nameless = by_attribute && arguments.positional.empty();
-  return transforming(interpreter, value, nesting_of_all(arguments),
+  return transforming(evaluator, value, nesting_of_all(arguments),
                       is_nameless ? "expected the name of an attribute, got none" : nullptr, step);
 }
 
-Value filter_select(Interpreter& interpreter, const Value& value, Arguments& arguments) {
-  return selecting(interpreter, value, arguments, true, false);
+Value filter_select(Evaluator& evaluator, const Value& value, Arguments& arguments) {
+  return selecting(evaluator, value, arguments, true, false);
 }
-Value filter_reject(Interpreter& interpreter, const Value& value, Arguments& arguments) {
-  return selecting(interpreter, value, arguments, false, false);
+Value filter_reject(Evaluator& evaluator, const Value& value, Arguments& arguments) {
+  return selecting(evaluator, value, arguments, false, false);
 }
-Value filter_selectattr(Interpreter& interpreter, const Value& value, Arguments& arguments) {
-  return selecting(interpreter, value, arguments, true, true);
+Value filter_selectattr(Evaluator& evaluator, const Value& value, Arguments& arguments) {
+  return selecting(evaluator, value, arguments, true, true);
 }
-Value filter_rejectattr(Interpreter& interpreter, const Value& value, Arguments& arguments) {
-  return selecting(interpreter, value, arguments, false, true);
+Value filter_rejectattr(Evaluator& evaluator, const Value& value, Arguments& arguments) {
+  return selecting(evaluator, value, arguments, false, true);
 }
 
-Value filter_unique(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+Value filter_unique(Evaluator& evaluator, const Value& value, Arguments& arguments) {
   const auto given = bound("unique", arguments, {"case_sensitive", "attribute"});
-  Heap& heap = interpreter.heap();
+  Heap& heap = evaluator.heap();
   auto path = std::make_shared<const AttributePath>(heap, or_none(given[1]));
   struct Seen {
     std::unordered_set<std::string> keys;
@@ -208,10 +265,10 @@ Value filter_unique(Interpreter& interpreter, const Value& value, Arguments& arg
   auto seen = std::make_shared<Seen>();
   auto cursor = std::make_shared<Cursor>(heap, value);
   return heap.iterator("generator", nesting_of(value),
-                       [&interpreter, path, seen, cursor, exact = flag(given[0])](Value& item) {
-                         Heap& in = interpreter.heap();
+                       [&evaluator, path, seen, cursor, exact = flag(given[0])](Value& item) {
+                         Heap& in = evaluator.heap();
                          while (cursor->next(item)) {
-                           std::string key = key_of(folded(in, path->of(interpreter, item), exact));
+                           std::string key = key_of(folded(in, path->of(evaluator, item), exact));
                            in.spend_bytes(key.size());
                            seen->charges.emplace_back(in, static_cast<std::int64_t>(64 + key.size()));
                            if (seen->keys.insert(std::move(key)).second) return true;
@@ -220,24 +277,24 @@ Value filter_unique(Interpreter& interpreter, const Value& value, Arguments& arg
                        });
 }
 
-Value filter_sort(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+Value filter_sort(Evaluator& evaluator, const Value& value, Arguments& arguments) {
   const auto given = bound("sort", arguments, {"reverse", "case_sensitive", "attribute"});
-  Heap& heap = interpreter.heap();
+  Heap& heap = evaluator.heap();
   const std::vector<AttributePath> paths = several_paths(heap, or_none(given[2]));
   const Values items = items_of(heap, value);
   Values keys;
   for (const Value& item : items) {
     Values parts;
     for (const AttributePath& path : paths)
-      parts.push_back(folded(heap, path.of(interpreter, item), flag(given[1])));
+      parts.push_back(folded(heap, path.of(evaluator, item), flag(given[1])));
     keys.push_back(heap.list(std::move(parts)));
   }
   return sorted(heap, items, keys, flag(given[0]));
 }
 
-Value filter_dictsort(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+Value filter_dictsort(Evaluator& evaluator, const Value& value, Arguments& arguments) {
   const auto given = bound("dictsort", arguments, {"case_sensitive", "by", "reverse"});
-  Heap& heap = interpreter.heap();
+  Heap& heap = evaluator.heap();
   const std::string by = given[1] ? str(heap, *given[1]) : "key";
   if (by != "key" && by != "value") throw UserError("dictsort: expected by key or value, got {}", by);
   if (is_undefined(value)) fail_undefined(value);
@@ -252,16 +309,16 @@ Value filter_dictsort(Interpreter& interpreter, const Value& value, Arguments& a
   return sorted(heap, items, keys, flag(given[2]));
 }
 
-Value extreme(Interpreter& interpreter, std::string_view what, const Value& value, Arguments& arguments,
+Value extreme(Evaluator& evaluator, std::string_view what, const Value& value, Arguments& arguments,
               bool least) {
   const auto given = bound(what, arguments, {"case_sensitive", "attribute"});
-  Heap& heap = interpreter.heap();
+  Heap& heap = evaluator.heap();
   const AttributePath path(heap, or_none(given[1]));
   Value best = undefined("No aggregated item, sequence was empty.");
   std::optional<Value> best_key;
   Cursor cursor(heap, value);
   for (Value item; cursor.next(item);) {
-    Value key = folded(heap, path.of(interpreter, item), flag(given[0]));
+    Value key = folded(heap, path.of(evaluator, item), flag(given[0]));
     if (best_key && !(least ? less(heap, key, *best_key) : less(heap, *best_key, key))) continue;
     best = item;
     best_key = std::move(key);
@@ -269,27 +326,27 @@ Value extreme(Interpreter& interpreter, std::string_view what, const Value& valu
   return best;
 }
 
-Value filter_min(Interpreter& interpreter, const Value& value, Arguments& arguments) {
-  return extreme(interpreter, "min", value, arguments, true);
+Value filter_min(Evaluator& evaluator, const Value& value, Arguments& arguments) {
+  return extreme(evaluator, "min", value, arguments, true);
 }
-Value filter_max(Interpreter& interpreter, const Value& value, Arguments& arguments) {
-  return extreme(interpreter, "max", value, arguments, false);
+Value filter_max(Evaluator& evaluator, const Value& value, Arguments& arguments) {
+  return extreme(evaluator, "max", value, arguments, false);
 }
 
-Value filter_sum(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+Value filter_sum(Evaluator& evaluator, const Value& value, Arguments& arguments) {
   const auto given = bound("sum", arguments, {"attribute", "start"});
-  Heap& heap = interpreter.heap();
+  Heap& heap = evaluator.heap();
   const AttributePath path(heap, or_none(given[0]));
   Value total = given[1] ? *given[1] : Value(std::int64_t{0});
   if (as_text(total) != nullptr) throw UserError("sum: expected numbers, got texts; try the filter join");
   Cursor cursor(heap, value);
-  for (Value item; cursor.next(item);) total = binary(interpreter, "+", total, path.of(interpreter, item));
+  for (Value item; cursor.next(item);) total = binary(evaluator, "+", total, path.of(evaluator, item));
   return total;
 }
 
-Value filter_batch(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+Value filter_batch(Evaluator& evaluator, const Value& value, Arguments& arguments) {
   const auto given = bound("batch", arguments, {"linecount", "fill_with"}, 1);
-  Heap& heap = interpreter.heap();
+  Heap& heap = evaluator.heap();
   const std::int64_t size = integer_argument("batch", *given[0]);
   Values rows;
   Values row;
@@ -308,9 +365,9 @@ Value filter_batch(Interpreter& interpreter, const Value& value, Arguments& argu
   return generator_over(heap, "generator", std::move(rows));
 }
 
-Value filter_slice(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+Value filter_slice(Evaluator& evaluator, const Value& value, Arguments& arguments) {
   const auto given = bound("slice", arguments, {"slices", "fill_with"}, 1);
-  Heap& heap = interpreter.heap();
+  Heap& heap = evaluator.heap();
   const std::int64_t slices = integer_argument("slice", *given[0]);
   if (slices < 1) throw UserError("slice: expected at least one slice, got {}", slices);
   heap.expect_items(slices);
@@ -330,11 +387,11 @@ Value filter_slice(Interpreter& interpreter, const Value& value, Arguments& argu
 }
 
 // The attribute alone, never the item of that name.
-Value filter_attr(Interpreter& interpreter, const Value& value, Arguments& arguments) {
+Value filter_attr(Evaluator& evaluator, const Value& value, Arguments& arguments) {
   const auto given = bound("attr", arguments, {"name"}, 1);
   const Text& name = text_argument("attr", *given[0]);
   if (is_undefined(value)) fail_undefined(value);
-  if (auto found = python_attribute(interpreter.heap(), value, name.bytes)) return *std::move(found);
+  if (auto found = python_attribute(evaluator.heap(), value, name.bytes)) return *std::move(found);
   return undefined(fmt::format("{} has no attribute '{}'", type_name(value), name.bytes));
 }
 

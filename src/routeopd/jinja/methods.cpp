@@ -1,14 +1,15 @@
-// Attributes of every kind of value; the methods of texts are in text_methods.cpp.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/jinja/methods.h"
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <unordered_map>
 
 #include "routeopd/base/error.h"
-#include "routeopd/jinja/loop.h"
+#include "routeopd/jinja/filters.h"
 #include "routeopd/jinja/operators.h"
+#include "routeopd/jinja/text_methods.h"
 
 namespace routeopd::jinja {
 namespace {
@@ -35,8 +36,8 @@ constexpr std::array<std::string_view, 3> kGeneratorMethods{"send", "throw", "cl
 
 Value bound_method(Heap& heap, const Value& self, const NamedFilter& method) {
   return heap.function(std::string(method.name), nesting_of(self),
-                       [self, run = method.run](Interpreter& interpreter, Arguments arguments) {
-                         return run(interpreter, self, arguments);
+                       [self, run = method.run](Evaluator& evaluator, Arguments arguments) {
+                         return run(evaluator, self, arguments);
                        });
 }
 
@@ -58,16 +59,16 @@ void expect_no_names(std::string_view what, const Arguments& arguments) {
     throw UserError("{} takes no argument by name, got {}", what, arguments.named[0].first);
 }
 
-Value dict_get(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+Value dict_get(Evaluator& evaluator, const Value& self, Arguments& arguments) {
   expect_no_names("get", arguments);
   const auto given = bound("get", arguments, {"key", "default"}, 1);
-  if (const Text* text = as_text(*given[0])) interpreter.heap().spend_bytes(text->bytes.size());
+  if (const Text* text = as_text(*given[0])) evaluator.heap().spend_bytes(text->bytes.size());
   if (const Value* found = find(*as_dict(self), *given[0])) return *found;
   return given[1] ? *given[1] : Value(None{});
 }
 
 template <Sequence::Form kForm>
-Value dict_view(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+Value dict_view(Evaluator& evaluator, const Value& self, Arguments& arguments) {
   bound("view", arguments, {});
   Values items;
   for (const auto& [key, value] : as_dict(self)->entries) {
@@ -76,33 +77,33 @@ Value dict_view(Interpreter& interpreter, const Value& self, Arguments& argument
     } else if constexpr (kForm == Sequence::Form::kDictValues) {
       items.push_back(value);
     } else {
-      items.push_back(interpreter.heap().tuple({key, value}));
+      items.push_back(evaluator.heap().tuple({key, value}));
     }
   }
-  return interpreter.heap().sequence(kForm, std::move(items));
+  return evaluator.heap().sequence(kForm, std::move(items));
 }
 
-Value copied(Interpreter&, const Value& self, Arguments& arguments) {
+Value copied(Evaluator&, const Value& self, Arguments& arguments) {
   bound("copy", arguments, {});
   return self;
 }
 
-Value list_index(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+Value list_index(Evaluator& evaluator, const Value& self, Arguments& arguments) {
   expect_no_names("index", arguments);
   const auto given = bound("index", arguments, {"value"}, 1);
   const Values& items = as_list(self)->items;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (equal(interpreter.heap(), items[i], *given[0])) return static_cast<std::int64_t>(i);
+    if (equal(evaluator.heap(), items[i], *given[0])) return static_cast<std::int64_t>(i);
   }
   throw UserError("index: expected a value of the list, got another");
 }
 
-Value list_count(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+Value list_count(Evaluator& evaluator, const Value& self, Arguments& arguments) {
   expect_no_names("count", arguments);
   const auto given = bound("count", arguments, {"value"}, 1);
   const Values& items = as_list(self)->items;
   return static_cast<std::int64_t>(std::count_if(items.begin(), items.end(), [&](const Value& item) {
-    return equal(interpreter.heap(), item, *given[0]);
+    return equal(evaluator.heap(), item, *given[0]);
   }));
 }
 
@@ -139,11 +140,46 @@ std::optional<Value> list_attribute(Heap& heap, const Value& object, std::string
   return method_of(heap, object, kListMethods, name);
 }
 
+// loop.NAME; undefined where jinja has none.
+Value loop_attribute(Heap& heap, const LoopPtr& loop, std::string_view name) {
+  if (loop->ended) throw UserError("loop is not supported behind the end of its loop");
+  if (name == "index") return loop->index0 + 1;
+  if (name == "index0") return loop->index0;
+  if (name == "first") return loop->index0 == 0;
+  if (name == "last") return !loop->peek();
+  if (name == "length") return loop->length();
+  if (name == "revindex") return loop->length() - loop->index0;
+  if (name == "revindex0") return loop->length() - loop->index0 - 1;
+  if (name == "depth") return loop->depth0 + 1;
+  if (name == "depth0") return loop->depth0;
+  if (name == "previtem") return loop->index0 == 0 ? undefined("there is no previous item") : loop->before;
+  if (name == "nextitem") return loop->peek() ? loop->ahead.front() : undefined("there is no next item");
+  if (name == "cycle") {
+    return heap.function("cycle", 0, [loop](Evaluator&, Arguments arguments) {
+      if (arguments.positional.empty() || !arguments.named.empty())
+        throw UserError("loop.cycle: expected items to cycle through, got none");
+      const auto size = static_cast<std::int64_t>(arguments.positional.size());
+      return arguments.positional[static_cast<std::size_t>(loop->index0 % size)];
+    });
+  }
+  if (name == "changed") {
+    return heap.function("changed", 0, [loop, &heap](Evaluator&, Arguments arguments) -> Value {
+      if (loop->ended) throw UserError("loop.changed is not supported behind the end of its loop");
+      bool same = loop->last_changed && loop->last_changed->size() == arguments.positional.size();
+      for (std::size_t i = 0; same && i < arguments.positional.size(); ++i)
+        same = equal(heap, (*loop->last_changed)[i], arguments.positional[i]);
+      if (!same) loop->last_changed = std::move(arguments.positional);
+      return !same;
+    });
+  }
+  return undefined(fmt::format("loop has no attribute {}", name));
+}
+
 std::optional<Value> cycler_attribute(Heap& heap, const CyclerPtr& cycler, std::string_view name) {
   if (cycler->joiner) return std::nullopt;
   if (name == "current") return cycler->items[cycler->at];
   if (name == "next") {
-    return heap.function("next", cycler->nesting, [cycler](Interpreter&, Arguments arguments) {
+    return heap.function("next", cycler->nesting, [cycler](Evaluator&, Arguments arguments) {
       bound("next", arguments, {});
       Value item = cycler->items[cycler->at];
       cycler->at = (cycler->at + 1) % cycler->items.size();
@@ -151,7 +187,7 @@ std::optional<Value> cycler_attribute(Heap& heap, const CyclerPtr& cycler, std::
     });
   }
   if (name == "reset") {
-    return heap.function("reset", cycler->nesting, [cycler](Interpreter&, Arguments arguments) -> Value {
+    return heap.function("reset", cycler->nesting, [cycler](Evaluator&, Arguments arguments) -> Value {
       bound("reset", arguments, {});
       cycler->at = 0;
       return None{};
@@ -222,6 +258,38 @@ std::optional<Value> element(Heap& heap, const Value& object, std::int64_t index
   if (text.length == static_cast<std::int64_t>(text.bytes.size()))
     return heap.text(std::string(1, text.bytes[static_cast<std::size_t>(index)]), text.markup);
   return slice(heap, object, index, index + 1, None{});
+}
+
+Value get_attribute(Heap& heap, const Value& object, std::string_view name) {
+  if (is_undefined(object)) fail_undefined(object);
+  if (auto found = python_attribute(heap, object, name)) return *std::move(found);
+  if (const Dict* dict = as_dict(object)) {
+    heap.spend_bytes(name.size());
+    if (const Value* value = find(*dict, name)) return *value;
+  }
+  return undefined(fmt::format("{} has no attribute '{}'", type_name(object), name));
+}
+
+Value get_item(Heap& heap, const Value& object, const Value& key) {
+  if (is_undefined(object)) fail_undefined(object);
+  const Text* name = as_text(key);
+  if (name != nullptr) heap.spend_bytes(name->bytes.size());
+  if (const Dict* dict = as_dict(object)) {
+    // What cannot be a key, such as a list, gives an undefined value: jinja catches Python's TypeError.
+    const bool hashable = get_if<SequencePtr>(key) == nullptr || as_list(key) != nullptr;
+    const Sequence* list = as_list(key);
+    const bool is_list = list != nullptr && list->form == Sequence::Form::kList;
+    if (hashable && !is_list && as_dict(key) == nullptr && get_if<RangePtr>(key) == nullptr) {
+      if (const Value* value = find(*dict, key)) return *value;
+    }
+  } else if (const auto number = as_integer(key)) {
+    if (auto found = element(heap, object, *number)) return *std::move(found);
+  }
+  if (name != nullptr) {
+    if (auto found = python_attribute(heap, object, name->bytes)) return *std::move(found);
+    return undefined(fmt::format("{} has no attribute '{}'", type_name(object), name->bytes));
+  }
+  return undefined(fmt::format("{} has no such element", type_name(object)));
 }
 
 }  // namespace routeopd::jinja

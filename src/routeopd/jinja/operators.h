@@ -19,7 +19,7 @@ bool compare(Heap& heap, std::string_view name, const Value& left, const Value& 
 bool contains(Heap& heap, const Value& container, const Value& item);
 
 // One of + - * / // % **.
-Value binary(Interpreter& interpreter, std::string_view name, const Value& left, const Value& right);
+Value binary(Evaluator& evaluator, std::string_view name, const Value& left, const Value& right);
 Value negated(const Value& value);
 Value plus(const Value& value);
 

@@ -1,90 +1,64 @@
-// Statements.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/jinja/parser.h"
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "routeopd/base/error.h"
 #include "routeopd/base/utf8.h"
-#include "routeopd/jinja/scopes.h"
+#include "routeopd/jinja/expression_parser.h"
 
 namespace routeopd::jinja {
 namespace {
 
 constexpr std::size_t kMaxSource = std::size_t{4} << 20U;  // the longest published template has about 30 kB
 
-}  // namespace
+class Parser : private ExpressionParser {
+ public:
+  explicit Parser(std::vector<Token> tokens) : ExpressionParser(std::move(tokens)) {}
+  Template run();
 
-// A scope of its own: what is under a condition outside is not so inside (jinja compiles it as another function).
-struct Parser::Frame {
-  explicit Frame(Parser& open) : parser(open), soft(std::exchange(open.soft_, false)) {}
-  ~Frame() { parser.soft_ = soft; }
-  Frame(const Frame&) = delete;
-  Frame& operator=(const Frame&) = delete;
-  Parser& parser;
-  bool soft;
+ private:
+  // A scope: being under an if outside of it does not count inside (jinja compiles it as a function of its own).
+  struct Frame {
+    explicit Frame(Parser& open) : parser(open), lenient(std::exchange(open.lenient_, false)) {}
+    ~Frame() { parser.lenient_ = lenient; }
+    Frame(const Frame&) = delete;
+    Frame& operator=(const Frame&) = delete;
+    Parser& parser;
+    bool lenient;
+  };
+
+  // Text and tags up to a tag that begins with one of `ends`, whose word is then the current token; without `ends`, up to
+  // the end of the template.
+  Block block(std::initializer_list<std::string_view> ends);
+  // The end of a tag, then its body; the word that ended it is taken when it is the only one.
+  Block body(std::initializer_list<std::string_view> ends);
+  Block inner_body(std::initializer_list<std::string_view> ends);
+  void statement(Block& into);
+  Statement made(StatementKind kind) const;
+  Statement for_statement();
+  Statement if_statement();
+  Statement set_statement();
+  Statement with_statement();
+  Statement macro_statement();
+  Statement call_statement();
+  Statement filter_statement();
+  Statement print_statement();
+  Statement generation_statement();
+  Statement loop_control();
+  std::vector<Parameter> signature();
+  void macro_body(Statement& macro, std::string_view end);
+  Target target(bool with_namespace, std::string_view end_word);
+  Target single_target(bool with_namespace);
+
+  int loops_ = 0;  // open in this macro: break and continue need one
 };
-
-Template parse(std::string_view source) {
-  if (source.size() > kMaxSource)
-    throw UserError("chat template: expected at most {} bytes, got {}", kMaxSource, source.size());
-  if (!is_utf8(source)) throw UserError("chat template: expected UTF-8, got other bytes");
-  Template result = Parser(tokens_of(source)).run();
-  hide_names(result);
-  return result;
-}
-
-void Parser::fail(int line, const std::string& what) const {
-  throw UserError("chat template, line {}: {}", line, what);
-}
-
-void Parser::fail_here(std::string_view expected) const {
-  fail(current().line, fmt::format("expected {}, got {}", expected, described(current())));
-}
-
-void Parser::saw_name(const std::string& name) {
-  for (std::set<std::string>& names : macros_) names.insert(name);
-}
-
-bool Parser::is_operator(std::string_view text) const {
-  return current().kind == TokenKind::kOperator && current().text == text;
-}
-
-bool Parser::is_word(std::string_view text) const {
-  return current().kind == TokenKind::kName && current().text == text;
-}
-
-bool Parser::skip_operator(std::string_view text) {
-  if (!is_operator(text)) return false;
-  take();
-  return true;
-}
-
-bool Parser::skip_word(std::string_view text) {
-  if (!is_word(text)) return false;
-  take();
-  return true;
-}
-
-void Parser::expect_operator(std::string_view text) {
-  if (!skip_operator(text)) fail_here(fmt::format("'{}'", text));
-}
-
-void Parser::expect_word(std::string_view text) {
-  if (!skip_word(text)) fail_here(fmt::format("'{}'", text));
-}
-
-void Parser::expect(TokenKind kind) {
-  if (current().kind != kind) fail_here(described({kind, 0, ""}));
-  take();
-}
-
-std::string Parser::expect_name() {
-  if (current().kind != TokenKind::kName) fail_here("a name");
-  return take().text;
-}
 
 Template Parser::run() {
   Template result;
@@ -100,8 +74,6 @@ Statement Parser::made(StatementKind kind) const {
   return built;
 }
 
-// Text and tags up to a tag that begins with one of `ends`, whose word is then the current token; without `ends`, up to
-// the end of the template.
 Block Parser::block(std::initializer_list<std::string_view> ends) {
   const Deeper deeper(*this);
   Block statements;
@@ -129,7 +101,6 @@ Block Parser::block(std::initializer_list<std::string_view> ends) {
   return statements;
 }
 
-// The end of a tag, then its body; the word that ended it is taken when it is the only one.
 Block Parser::body(std::initializer_list<std::string_view> ends) {
   skip_operator(":");
   expect(TokenKind::kBlockEnd);
@@ -218,7 +189,7 @@ Statement Parser::for_statement() {
 Statement Parser::if_statement() {
   Statement built = made(StatementKind::kIf);
   take();
-  const bool was_soft = std::exchange(soft_, true);
+  const bool was_lenient = std::exchange(lenient_, true);
   while (true) {
     ExpressionPtr condition = tuple_or_expression(false);
     Block then = body({"elif", "else", "endif"});
@@ -228,7 +199,7 @@ Statement Parser::if_statement() {
     if (word == "else") built.otherwise = body({"endif"});
     break;
   }
-  soft_ = was_soft;
+  lenient_ = was_lenient;
   return built;
 }
 
@@ -282,15 +253,15 @@ std::vector<Parameter> Parser::signature() {
 }
 
 void Parser::macro_body(Statement& macro, std::string_view end) {
-  macros_.emplace_back();
+  macro_names_.emplace_back();
   const int outer_loops = std::exchange(loops_, 0);
   macro.body = inner_body({end});
   loops_ = outer_loops;
-  const std::set<std::string>& names = macros_.back();
+  const std::set<std::string>& names = macro_names_.back();
   macro.uses_caller = names.contains("caller");
   macro.uses_varargs = names.contains("varargs");
   macro.uses_kwargs = names.contains("kwargs");
-  macros_.pop_back();
+  macro_names_.pop_back();
   for (const Parameter& parameter : macro.parameters) {
     if (parameter.name == "kwargs") macro.uses_kwargs = false;
     if (parameter.name == "varargs") macro.uses_varargs = false;
@@ -349,6 +320,17 @@ Statement Parser::loop_control() {
   if (loops_ == 0) fail(built.line, fmt::format("expected {} within a loop, got it outside", current().text));
   take();
   return built;
+}
+
+}  // namespace
+
+Template parse(std::string_view source) {
+  if (source.size() > kMaxSource)
+    throw UserError("chat template: expected at most {} bytes, got {}", kMaxSource, source.size());
+  if (!is_utf8(source)) throw UserError("chat template: expected UTF-8, got other bytes");
+  Template result = Parser(tokens_of(source)).run();
+  hide_names(result);
+  return result;
 }
 
 }  // namespace routeopd::jinja

@@ -10,9 +10,9 @@
 #include "routeopd/base/error.h"
 #include "routeopd/base/python_unicode.h"
 #include "routeopd/base/utf8.h"
-#include "routeopd/jinja/interpreter.h"
-#include "routeopd/jinja/literals.h"
-#include "routeopd/jinja/printing.h"
+#include "routeopd/jinja/conversions.h"
+#include "routeopd/jinja/evaluator.h"
+#include "routeopd/jinja/methods.h"
 
 namespace routeopd::jinja {
 namespace {
@@ -337,8 +337,8 @@ void add_formatted(Heap& heap, TextBuilder& out, std::string_view format, const 
 
 class BraceFormat {
  public:
-  BraceFormat(Interpreter& interpreter, std::string_view format, const Arguments& arguments)
-      : interpreter_(interpreter), reader_{format}, arguments_(arguments), out_(interpreter.heap()) {}
+  BraceFormat(Evaluator& evaluator, std::string_view format, const Arguments& arguments)
+      : evaluator_(evaluator), reader_{format}, arguments_(arguments), out_(evaluator.heap()) {}
 
   std::string run() {
     while (!reader_.ended()) {
@@ -369,7 +369,7 @@ class BraceFormat {
     const std::size_t name_end = std::min(inside.find_first_of("!:"), inside.size());
     Value value = named(inside.substr(0, name_end));
     std::string_view rest = inside.substr(name_end);
-    Heap& heap = interpreter_.heap();
+    Heap& heap = evaluator_.heap();
     if (rest.starts_with('!')) {
       if (rest.size() < 2 || (rest[1] != 'r' && rest[1] != 's'))
         throw UserError("format: expected !r or !s, got {}", rest);
@@ -394,8 +394,9 @@ class BraceFormat {
       if (name.empty() || (is_item && stop == path.size()))
         throw UserError("format: expected a name in a field, got none");
       const auto number = is_item ? parsed_integer(name, 10) : std::nullopt;
-      const Value key = number ? Value(*number) : interpreter_.heap().text(std::string(name));
-      value = is_item ? interpreter_.item(value, key) : interpreter_.attribute(value, name);
+      const Value key = number ? Value(*number) : evaluator_.heap().text(std::string(name));
+      value =
+          is_item ? get_item(evaluator_.heap(), value, key) : get_attribute(evaluator_.heap(), value, name);
       path.remove_prefix(is_item ? stop + 1 : stop);
     }
     return value;
@@ -418,7 +419,7 @@ class BraceFormat {
     throw UserError("format: expected a value named {}, got none", name);
   }
 
-  Interpreter& interpreter_;
+  Evaluator& evaluator_;
   Reader reader_;
   const Arguments& arguments_;
   std::size_t next_ = 0;
@@ -436,12 +437,12 @@ std::string fixed(double value, char type, int precision) {
   return {buffer.data(), static_cast<std::size_t>(size)};
 }
 
-std::string percent_format(Interpreter& interpreter, std::string_view format, const Value& values) {
-  return PercentFormat(interpreter.heap(), format, values).run();
+std::string percent_format(Evaluator& evaluator, std::string_view format, const Value& values) {
+  return PercentFormat(evaluator.heap(), format, values).run();
 }
 
-std::string brace_format(Interpreter& interpreter, std::string_view format, const Arguments& arguments) {
-  return BraceFormat(interpreter, format, arguments).run();
+std::string brace_format(Evaluator& evaluator, std::string_view format, const Arguments& arguments) {
+  return BraceFormat(evaluator, format, arguments).run();
 }
 
 }  // namespace routeopd::jinja

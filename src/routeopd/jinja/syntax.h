@@ -107,7 +107,7 @@ struct Statement {
   bool uses_caller = false;
   bool uses_varargs = false;
   bool uses_kwargs = false;
-  // Names of a body that are unknown until it sets them, whatever they are outside (see scopes.h).
+  // Names of a body that are unknown until it sets them, whatever they are outside (see hide_names).
   std::vector<std::string> hidden;
   std::vector<std::string> hidden_otherwise;
 };
@@ -117,7 +117,10 @@ struct Template {
   std::vector<std::string> hidden;
 };
 
-// Throws UserError("chat template, line N: …") for what is not jinja, or not supported.
-Template parse(std::string_view source);
+// Fills `hidden` and `hidden_otherwise` of the template and of every statement. jinja decides at compile time where a name
+// lives: a name that a body sets unconditionally (not under an if), and that neither an earlier expression of the body nor
+// an outer scope mentions, is undefined in the whole body until it is set, even when the template has a variable of that
+// name.
+void hide_names(Template& source);
 
 }  // namespace routeopd::jinja

@@ -1,21 +1,21 @@
-// The methods of str.
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/jinja/text_methods.h"
+
 #include <algorithm>
 #include <array>
 
 #include "routeopd/base/error.h"
 #include "routeopd/base/python_unicode.h"
 #include "routeopd/base/utf8.h"
-#include "routeopd/jinja/methods.h"
 #include "routeopd/jinja/operators.h"
 #include "routeopd/jinja/string_format.h"
 
 namespace routeopd::jinja {
 namespace {
 
-const Text& self_of(Interpreter& interpreter, const Value& self) {
+const Text& self_of(Evaluator& evaluator, const Value& self) {
   const Text& text = *as_text(self);
-  interpreter.heap().spend_bytes(text.bytes.size());
+  evaluator.heap().spend_bytes(text.bytes.size());
   return text;
 }
 
@@ -29,19 +29,19 @@ std::vector<std::optional<Value>> by_place(std::string_view what, Arguments& arg
 }
 
 template <std::string (*kChange)(std::string_view)>
-Value change(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+Value change(Evaluator& evaluator, const Value& self, Arguments& arguments) {
   by_place("method", arguments, {});
-  const Text& text = self_of(interpreter, self);
-  return interpreter.heap().text(kChange(text.bytes), text.markup);
+  const Text& text = self_of(evaluator, self);
+  return evaluator.heap().text(kChange(text.bytes), text.markup);
 }
 
 template <bool kLeft, bool kRight>
-Value strip(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+Value strip(Evaluator& evaluator, const Value& self, Arguments& arguments) {
   const auto given = by_place("strip", arguments, {"chars"});
   const Text* characters = given[0] && !is_none(*given[0]) ? &text_argument("strip", *given[0]) : nullptr;
-  const Text& text = self_of(interpreter, self);
-  if (characters != nullptr) interpreter.heap().spend_bytes(characters->bytes.size());
-  return interpreter.heap().text(std::string(stripped(text.bytes, characters, kLeft, kRight)), text.markup);
+  const Text& text = self_of(evaluator, self);
+  if (characters != nullptr) evaluator.heap().spend_bytes(characters->bytes.size());
+  return evaluator.heap().text(std::string(stripped(text.bytes, characters, kLeft, kRight)), text.markup);
 }
 
 using Pieces = std::vector<std::string_view>;
@@ -119,11 +119,11 @@ Value listed(Heap& heap, const Pieces& pieces) {
 }
 
 template <bool kFromRight>
-Value split(Interpreter& interpreter, const Value& self, Arguments& arguments) {
-  Heap& heap = interpreter.heap();
+Value split(Evaluator& evaluator, const Value& self, Arguments& arguments) {
+  Heap& heap = evaluator.heap();
   const auto given = bound("split", arguments, {"sep", "maxsplit"});
   const std::int64_t most = given[1] ? integer_argument("split", *given[1]) : -1;
-  const std::string& text = self_of(interpreter, self).bytes;
+  const std::string& text = self_of(evaluator, self).bytes;
   if (!given[0] || is_none(*given[0]))
     return listed(heap,
                   kFromRight ? split_at_spaces_right(heap, text, most) : split_at_spaces(heap, text, most));
@@ -134,10 +134,10 @@ Value split(Interpreter& interpreter, const Value& self, Arguments& arguments) {
 }
 
 template <bool kFromRight>
-Value partition(Interpreter& interpreter, const Value& self, Arguments& arguments) {
-  Heap& heap = interpreter.heap();
+Value partition(Evaluator& evaluator, const Value& self, Arguments& arguments) {
+  Heap& heap = evaluator.heap();
   const auto given = by_place("partition", arguments, {"sep"}, 1);
-  const std::string& text = self_of(interpreter, self).bytes;
+  const std::string& text = self_of(evaluator, self).bytes;
   const Text& separator = text_argument("partition", *given[0]);
   if (separator.bytes.empty()) throw UserError("partition: expected a separator, got an empty text");
   const Pieces pieces =
@@ -148,10 +148,9 @@ Value partition(Interpreter& interpreter, const Value& self, Arguments& argument
   return heap.tuple({heap.text(std::string(pieces[0])), *given[0], heap.text(std::string(pieces[1]))});
 }
 
-Value splitlines(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+Value splitlines(Evaluator& evaluator, const Value& self, Arguments& arguments) {
   const auto given = bound("splitlines", arguments, {"keepends"});
-  return listed(interpreter.heap(),
-                split_lines(self_of(interpreter, self).bytes, given[0] && truth(*given[0])));
+  return listed(evaluator.heap(), split_lines(self_of(evaluator, self).bytes, given[0] && truth(*given[0])));
 }
 
 // The part of the text that the arguments start and end name, and its place in code points.
@@ -171,9 +170,9 @@ Part part_of(Heap& heap, const Value& self, const std::optional<Value>& start,
 }
 
 template <bool kAtEnd>
-Value starts_or_ends(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+Value starts_or_ends(Evaluator& evaluator, const Value& self, Arguments& arguments) {
   const auto given = by_place(kAtEnd ? "endswith" : "startswith", arguments, {"prefix", "start", "end"}, 1);
-  const Part part = part_of(interpreter.heap(), self, given[1], given[2]);
+  const Part part = part_of(evaluator.heap(), self, given[1], given[2]);
   const std::string& text = as_text(part.value)->bytes;
   const auto fits = [&](const Value& affix) {
     const Text& piece = text_argument(kAtEnd ? "endswith" : "startswith", affix);
@@ -181,13 +180,13 @@ Value starts_or_ends(Interpreter& interpreter, const Value& self, Arguments& arg
   };
   const Sequence* tuple = as_list(*given[0]);
   if (tuple == nullptr || tuple->form != Sequence::Form::kTuple) return fits(*given[0]);
-  interpreter.heap().spend(static_cast<std::int64_t>(tuple->items.size()));
+  evaluator.heap().spend(static_cast<std::int64_t>(tuple->items.size()));
   return std::any_of(tuple->items.begin(), tuple->items.end(), fits);
 }
 
 template <bool kFromRight, bool kMustBe>
-Value find_in(Interpreter& interpreter, const Value& self, Arguments& arguments) {
-  Heap& heap = interpreter.heap();
+Value find_in(Evaluator& evaluator, const Value& self, Arguments& arguments) {
+  Heap& heap = evaluator.heap();
   const auto given = by_place("find", arguments, {"sub", "start", "end"}, 1);
   const Part part = part_of(heap, self, given[1], given[2]);
   const std::string& text = as_text(part.value)->bytes;
@@ -201,8 +200,8 @@ Value find_in(Interpreter& interpreter, const Value& self, Arguments& arguments)
   return std::int64_t{-1};
 }
 
-Value count(Interpreter& interpreter, const Value& self, Arguments& arguments) {
-  Heap& heap = interpreter.heap();
+Value count(Evaluator& evaluator, const Value& self, Arguments& arguments) {
+  Heap& heap = evaluator.heap();
   const auto given = by_place("count", arguments, {"sub", "start", "end"}, 1);
   const Part part = part_of(heap, self, given[1], given[2]);
   const Text& text = *as_text(part.value);
@@ -216,16 +215,16 @@ Value count(Interpreter& interpreter, const Value& self, Arguments& arguments) {
   return found;
 }
 
-Value replace(Interpreter& interpreter, const Value& self, Arguments& arguments) {
-  Heap& heap = interpreter.heap();
+Value replace(Evaluator& evaluator, const Value& self, Arguments& arguments) {
+  Heap& heap = evaluator.heap();
   const auto given = by_place("replace", arguments, {"old", "new", "count"}, 2);
   const std::int64_t most = given[2] ? integer_argument("replace", *given[2]) : -1;
-  return heap.text(replaced(heap, self_of(interpreter, self).bytes, text_argument("replace", *given[0]).bytes,
+  return heap.text(replaced(heap, self_of(evaluator, self).bytes, text_argument("replace", *given[0]).bytes,
                             text_argument("replace", *given[1]).bytes, most));
 }
 
-Value join(Interpreter& interpreter, const Value& self, Arguments& arguments) {
-  Heap& heap = interpreter.heap();
+Value join(Evaluator& evaluator, const Value& self, Arguments& arguments) {
+  Heap& heap = evaluator.heap();
   const auto given = by_place("join", arguments, {"iterable"}, 1);
   TextBuilder out(heap);
   Cursor cursor(heap, *given[0]);
@@ -238,20 +237,20 @@ Value join(Interpreter& interpreter, const Value& self, Arguments& arguments) {
 }
 
 template <bool kAtEnd>
-Value remove_affix(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+Value remove_affix(Evaluator& evaluator, const Value& self, Arguments& arguments) {
   const auto given = by_place("removeprefix", arguments, {"prefix"}, 1);
-  std::string_view text = self_of(interpreter, self).bytes;
+  std::string_view text = self_of(evaluator, self).bytes;
   const std::string& affix = text_argument("removeprefix", *given[0]).bytes;
   if (kAtEnd ? text.ends_with(affix) : text.starts_with(affix))
     text = kAtEnd ? text.substr(0, text.size() - affix.size()) : text.substr(affix.size());
-  return interpreter.heap().text(std::string(text));
+  return evaluator.heap().text(std::string(text));
 }
 
 // Whether the text has characters, and each of them passes.
 template <bool (*kPasses)(char32_t)>
-Value all_are(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+Value all_are(Evaluator& evaluator, const Value& self, Arguments& arguments) {
   by_place("method", arguments, {});
-  const std::string& text = self_of(interpreter, self).bytes;
+  const std::string& text = self_of(evaluator, self).bytes;
   for (std::size_t at = 0; at < text.size();) {
     if (!kPasses(next_code_point(text, at))) return false;
   }
@@ -268,31 +267,31 @@ bool is_ascii(char32_t point) {
 
 // isascii and isprintable hold for the empty text too.
 template <bool (*kPasses)(char32_t)>
-Value none_is_not(Interpreter& interpreter, const Value& self, Arguments& arguments) {
-  return as_text(self)->bytes.empty() ? Value(true) : all_are<kPasses>(interpreter, self, arguments);
+Value none_is_not(Evaluator& evaluator, const Value& self, Arguments& arguments) {
+  return as_text(self)->bytes.empty() ? Value(true) : all_are<kPasses>(evaluator, self, arguments);
 }
 
 template <bool (*kHolds)(std::string_view)>
-Value whole_is(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+Value whole_is(Evaluator& evaluator, const Value& self, Arguments& arguments) {
   by_place("method", arguments, {});
-  return kHolds(self_of(interpreter, self).bytes);
+  return kHolds(self_of(evaluator, self).bytes);
 }
 
 template <char kAlign>
-Value pad(Interpreter& interpreter, const Value& self, Arguments& arguments) {
+Value pad(Evaluator& evaluator, const Value& self, Arguments& arguments) {
   const auto given = by_place("ljust", arguments, {"width", "fillchar"}, 1);
   const Text* fill = given[1] ? &text_argument("ljust", *given[1]) : nullptr;
   if (fill != nullptr && fill->length != 1)
     throw UserError("expected one character to fill with, got {}", fill->length);
-  return interpreter.heap().text(
-      padded(interpreter.heap(), self_of(interpreter, self), integer_argument("ljust", *given[0]),
+  return evaluator.heap().text(
+      padded(evaluator.heap(), self_of(evaluator, self), integer_argument("ljust", *given[0]),
              fill == nullptr ? std::string_view(" ") : std::string_view(fill->bytes), kAlign));
 }
 
-Value zfill(Interpreter& interpreter, const Value& self, Arguments& arguments) {
-  Heap& heap = interpreter.heap();
+Value zfill(Evaluator& evaluator, const Value& self, Arguments& arguments) {
+  Heap& heap = evaluator.heap();
   const auto given = by_place("zfill", arguments, {"width"}, 1);
-  const Text& text = self_of(interpreter, self);
+  const Text& text = self_of(evaluator, self);
   const std::size_t sign = text.bytes.starts_with('-') || text.bytes.starts_with('+') ? 1 : 0;
   TextBuilder out(heap);
   out.add(std::string_view(text.bytes).substr(0, sign));
@@ -302,8 +301,8 @@ Value zfill(Interpreter& interpreter, const Value& self, Arguments& arguments) {
   return heap.text(std::move(out.text()));
 }
 
-Value format(Interpreter& interpreter, const Value& self, Arguments& arguments) {
-  return interpreter.heap().text(brace_format(interpreter, self_of(interpreter, self).bytes, arguments));
+Value format(Evaluator& evaluator, const Value& self, Arguments& arguments) {
+  return evaluator.heap().text(brace_format(evaluator, self_of(evaluator, self).bytes, arguments));
 }
 
 constexpr std::array<NamedFilter, 40> kMethods{{

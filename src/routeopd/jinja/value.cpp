@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/jinja/value.h"
 
@@ -8,7 +7,6 @@
 #include "routeopd/base/error.h"
 #include "routeopd/base/utf8.h"
 #include "routeopd/jinja/heap.h"
-#include "routeopd/jinja/loop.h"
 
 namespace routeopd::jinja {
 namespace {
@@ -191,6 +189,46 @@ const Value* find(const Dict& dict, std::string_view key) {
 Value constant_text(std::string bytes) {
   const std::int64_t length = count_code_points(bytes);
   return std::make_shared<const Text>(Text{std::move(bytes), length, false, Charge()});
+}
+
+bool Loop::advance() {
+  Value item;
+  if (!ahead.empty()) {
+    item = std::move(ahead.front());
+    ahead.pop_front();
+  } else if (!source(item)) {
+    return false;
+  }
+  ++index0;
+  before = std::move(current);
+  current = std::move(item);
+  return true;
+}
+
+bool Loop::peek() {
+  if (!ahead.empty()) return true;
+  Value item;
+  if (!source(item)) return false;
+  ahead.push_back(std::move(item));
+  return true;
+}
+
+std::int64_t Loop::length() {
+  if (!known_length) {
+    for (Value item; source(item);) ahead.push_back(item);
+    known_length = index0 + 1 + static_cast<std::int64_t>(ahead.size());
+  }
+  return *known_length;
+}
+
+void Loop::end() {
+  ended = true;
+  if (!known_length) known_length = index0 + 1;
+  source = nullptr;
+  ahead.clear();
+  last_changed.reset();
+  before = None{};
+  current = None{};
 }
 
 }  // namespace routeopd::jinja

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,7 +20,7 @@
 namespace routeopd::jinja {
 
 class Heap;
-class Interpreter;
+class Evaluator;
 struct Arguments;
 
 constexpr int kMaxNesting = 200;
@@ -103,7 +104,7 @@ struct Iterator {
   Charge charge;
 };
 
-// The one thing a template may change. May hold itself; the interpreter empties it at the end.
+// The one thing a template may change. May hold itself; the evaluator empties it at the end.
 struct Namespace {
   std::vector<std::pair<std::string, Value>> attributes;
   Charge charge;
@@ -111,7 +112,7 @@ struct Namespace {
 
 struct Callable {
   std::string name;
-  std::function<Value(Interpreter&, Arguments)> call;
+  std::function<Value(Evaluator&, Arguments)> call;
   bool is_macro = false;
   std::vector<std::string> parameters;  // of a macro
   int nesting;
@@ -131,6 +132,29 @@ struct Cycler {
   bool joiner = false;
   int nesting;
   Charge charge;
+};
+
+// The variable `loop` of a for loop: reads ahead only as far as it is asked to, as jinja's LoopContext does. It holds
+// values while its loop runs and is empty afterwards, so that values that hold loops are neither deep nor cyclic.
+struct Loop {
+  explicit Loop(Heap& heap) : charge(heap, 1024) {}
+
+  std::function<bool(Value&)> source;  // the items that passed the loop's filter
+  std::optional<std::int64_t> known_length;
+  std::deque<Value> ahead;   // read from the source, not yet current
+  std::int64_t index0 = -1;  // of the current item
+  std::int64_t depth0 = 0;
+  Value before;
+  Value current;
+  std::optional<Values> last_changed;
+
+  bool ended = false;
+  Charge charge;
+
+  bool advance();  // to the next item; false at the end
+  bool peek();     // whether there is a next item
+  std::int64_t length();
+  void end();
 };
 
 template <class T>

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "routeopd/base/fields.h"
+#include "routeopd/base/json_fwd.h"
 #include "routeopd/tokenizer/vocabulary.h"
 
 namespace routeopd::tokenizer {

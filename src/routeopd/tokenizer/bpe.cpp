@@ -11,8 +11,8 @@
 #include "routeopd/base/utf8.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/tokenizer/byte_level.h"
-#include "routeopd/tokenizer/components.h"
 #include "routeopd/tokenizer/merge_queue.h"
+#include "routeopd/tokenizer/tokenizer_file.h"
 
 namespace routeopd::tokenizer {
 namespace {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "routeopd/base/fields.h"
+#include "routeopd/base/json_fwd.h"
 #include "routeopd/tokenizer/merge_queue.h"
 #include "routeopd/tokenizer/vocabulary.h"
 

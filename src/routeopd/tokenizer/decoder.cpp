@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "routeopd/formats/json_file.h"
-#include "routeopd/tokenizer/components.h"
 #include "routeopd/tokenizer/decode_stages.h"
+#include "routeopd/tokenizer/tokenizer_file.h"
 
 namespace routeopd::tokenizer {
 namespace {

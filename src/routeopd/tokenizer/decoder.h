@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "routeopd/base/fields.h"
+#include "routeopd/base/json_fwd.h"
 
 namespace routeopd::tokenizer {
 

@@ -7,9 +7,8 @@
 #include <utility>
 
 #include "routeopd/formats/json_file.h"
-#include "routeopd/tokenizer/char_classes.h"
-#include "routeopd/tokenizer/components.h"
-#include "routeopd/tokenizer/nfc.h"
+#include "routeopd/tokenizer/tokenizer_file.h"
+#include "routeopd/tokenizer/unicode.h"
 
 namespace routeopd::tokenizer {
 namespace {

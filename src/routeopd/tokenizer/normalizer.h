@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "routeopd/base/fields.h"
+#include "routeopd/base/json_fwd.h"
 #include "routeopd/tokenizer/split_pattern.h"
 
 namespace routeopd::tokenizer {

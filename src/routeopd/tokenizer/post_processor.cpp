@@ -5,7 +5,7 @@
 #include <string>
 
 #include "routeopd/formats/json_file.h"
-#include "routeopd/tokenizer/components.h"
+#include "routeopd/tokenizer/tokenizer_file.h"
 
 namespace routeopd::tokenizer {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "routeopd/base/fields.h"
+#include "routeopd/base/json_fwd.h"
 
 namespace routeopd::tokenizer {
 

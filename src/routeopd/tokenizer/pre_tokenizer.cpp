@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "routeopd/formats/json_file.h"
-#include "routeopd/tokenizer/components.h"
+#include "routeopd/tokenizer/tokenizer_file.h"
 
 namespace routeopd::tokenizer {
 namespace {

@@ -9,9 +9,9 @@
 #include <variant>
 #include <vector>
 
-#include "routeopd/base/fields.h"
-#include "routeopd/tokenizer/char_classes.h"
+#include "routeopd/base/json_fwd.h"
 #include "routeopd/tokenizer/split_pattern.h"
+#include "routeopd/tokenizer/unicode.h"
 
 namespace routeopd::tokenizer {
 

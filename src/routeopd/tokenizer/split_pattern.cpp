@@ -17,7 +17,7 @@
 #include "routeopd/base/interrupt.h"
 #include "routeopd/base/utf8.h"
 #include "routeopd/formats/json_file.h"
-#include "routeopd/tokenizer/char_classes.h"
+#include "routeopd/tokenizer/unicode.h"
 #include "routeopd/tokenizer/unicode_tables.h"
 
 namespace routeopd::tokenizer {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "routeopd/base/fields.h"
+#include "routeopd/base/json_fwd.h"
 #include "routeopd/tokenizer/word_matcher.h"
 
 struct re_pattern_buffer;  // Oniguruma's compiled expression

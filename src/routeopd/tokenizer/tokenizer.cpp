@@ -1,22 +1,32 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/tokenizer/tokenizer.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "routeopd/base/display.h"
 #include "routeopd/base/utf8.h"
 #include "routeopd/formats/json_file.h"
+#include "routeopd/tokenizer/added_tokens.h"
+#include "routeopd/tokenizer/bpe.h"
 #include "routeopd/tokenizer/byte_level.h"
 #include "routeopd/tokenizer/declared_tokens.h"
-#include "routeopd/tokenizer/tokenizer_parts.h"
+#include "routeopd/tokenizer/decoder.h"
+#include "routeopd/tokenizer/normalizer.h"
+#include "routeopd/tokenizer/post_processor.h"
+#include "routeopd/tokenizer/pre_tokenizer.h"
 
 namespace routeopd::tokenizer {
 namespace {
@@ -53,6 +63,41 @@ struct Workspace {
 };
 
 }  // namespace
+
+// What does not change once it is read: threads may share it.
+struct Tokenizer::Parts {
+  explicit Parts(const TokenizerFile& file);
+
+  // How an added token is decoded: as its normal form, where it is looked for as that. `tokenizers` tells special tokens
+  // by the text that it decodes, so one whose normal form is another text is never left out.
+  struct DecodedToken {
+    std::string text;
+    std::string bytes;  // that ByteLevel makes of it
+    bool special;
+  };
+
+  // Fills the cutters and what decoding needs, and puts `added` into the order of ids.
+  void read_spellings();
+
+  // Throws UserError for an id that does not exist.
+  void expect_id(std::int32_t id) const;
+  std::ptrdiff_t added_place(std::int32_t id) const;             // in `added`, -1 for none
+  bool is_skipped(std::int32_t id) const;                        // when special tokens are left out
+  std::string text_of(std::int32_t id) const;                    // that goes into the decoder
+  void append_bytes(std::int32_t id, std::string& bytes) const;  // that ByteLevel makes of it
+
+  Normalizer normalizer;
+  PreTokenizer pre_tokenizer;
+  Bpe bpe;
+  std::vector<AddedToken> added;  // in the order of their ids
+  std::int32_t real_ids;
+  PostProcessor post_processor;
+  Decoder decoder;
+  std::vector<DecodedToken> decoded;  // of `added`
+  TokenCutter first_cut;              // tokens looked for in the text as it is
+  TokenCutter second_cut;             // and those looked for in what the normaliser makes of the rest
+  std::unordered_map<std::string_view, std::int32_t> added_ids;  // of contents in `added`
+};
 
 Tokenizer::Parts::Parts(const TokenizerFile& file)
     : normalizer(part_of<Normalizer>(file, "normalizer")),
@@ -268,6 +313,47 @@ std::string Tokenizer::description() const {
   if (const std::string normal = parts_->normalizer.description(); !normal.empty()) line += ", " + normal;
   return fmt::format("{}, {} added token{}", line, grouped(parts_->added.size()),
                      parts_->added.size() == 1 ? "" : "s");
+}
+
+struct StreamDecoder::State {
+  const Tokenizer::Parts& parts;
+  bool skip_special;
+  LossyUtf8 bytes;                  // where the decoder is ByteLevel alone
+  std::optional<Decoder::Run> run;  // where it is not
+};
+
+StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool skip_special)
+    : state_(new State{*tokenizer.parts_, skip_special, {}, {}}) {
+  if (!state_->parts.decoder.only_byte_level()) state_->run.emplace(state_->parts.decoder);
+}
+
+StreamDecoder::~StreamDecoder() = default;
+StreamDecoder::StreamDecoder(StreamDecoder&&) noexcept = default;
+StreamDecoder& StreamDecoder::operator=(StreamDecoder&&) noexcept = default;
+
+std::string StreamDecoder::add(std::int32_t id) {
+  const Tokenizer::Parts& parts = state_->parts;
+  parts.expect_id(id);
+  std::string text;
+  if (state_->skip_special && parts.is_skipped(id)) return text;
+  if (state_->run) {
+    state_->run->add(parts.text_of(id), text);
+  } else {
+    std::string bytes;
+    parts.append_bytes(id, bytes);
+    state_->bytes.add(bytes, text);
+  }
+  return text;
+}
+
+std::string StreamDecoder::finish() {
+  std::string text;
+  if (state_->run) {
+    state_->run->finish(text);
+  } else {
+    state_->bytes.finish(text);
+  }
+  return text;
 }
 
 }  // namespace routeopd::tokenizer

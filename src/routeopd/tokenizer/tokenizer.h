@@ -65,4 +65,25 @@ class Tokenizer {
   std::unique_ptr<Parts> parts_;
 };
 
+// Text of ids that come one by one, as from a model that generates: whole characters, as soon as they are certain. What
+// add() and finish() return, concatenated, is Tokenizer::decode() of all ids. The tokenizer must outlive it.
+class StreamDecoder {
+ public:
+  explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = false);
+  ~StreamDecoder();
+  StreamDecoder(StreamDecoder&&) noexcept;
+  StreamDecoder& operator=(StreamDecoder&&) noexcept;
+
+  // Takes the next id and returns the text that is now certain, perhaps none. Throws UserError for an id that does not
+  // exist, and is then unchanged.
+  std::string add(std::int32_t id);
+
+  // The rest, of ids that made no whole character. Call it once, at the end.
+  std::string finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 }  // namespace routeopd::tokenizer

@@ -4,7 +4,7 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/base/utf8.h"
-#include "routeopd/tokenizer/char_classes.h"
+#include "routeopd/tokenizer/unicode.h"
 
 namespace routeopd::tokenizer {
 namespace {

@@ -1,14 +1,14 @@
-// Expressions, from the loosest binding to the tightest.
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/jinja/expression_parser.h"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
 
 #include "routeopd/base/error.h"
+#include "routeopd/jinja/builtins.h"
 #include "routeopd/jinja/filters.h"
-#include "routeopd/jinja/named_tests.h"
-#include "routeopd/jinja/parser.h"
 
 namespace routeopd::jinja {
 namespace {
@@ -24,7 +24,53 @@ Expression node(ExpressionKind kind, int line) {
 
 }  // namespace
 
-ExpressionPtr Parser::made(Expression built) {
+void ExpressionParser::fail(int line, const std::string& what) const {
+  throw UserError("chat template, line {}: {}", line, what);
+}
+
+void ExpressionParser::fail_here(std::string_view expected) const {
+  fail(current().line, fmt::format("expected {}, got {}", expected, described(current())));
+}
+
+bool ExpressionParser::is_operator(std::string_view text) const {
+  return current().kind == TokenKind::kOperator && current().text == text;
+}
+
+bool ExpressionParser::is_word(std::string_view text) const {
+  return current().kind == TokenKind::kName && current().text == text;
+}
+
+bool ExpressionParser::skip_operator(std::string_view text) {
+  if (!is_operator(text)) return false;
+  take();
+  return true;
+}
+
+bool ExpressionParser::skip_word(std::string_view text) {
+  if (!is_word(text)) return false;
+  take();
+  return true;
+}
+
+void ExpressionParser::expect_operator(std::string_view text) {
+  if (!skip_operator(text)) fail_here(fmt::format("'{}'", text));
+}
+
+void ExpressionParser::expect_word(std::string_view text) {
+  if (!skip_word(text)) fail_here(fmt::format("'{}'", text));
+}
+
+void ExpressionParser::expect(TokenKind kind) {
+  if (current().kind != kind) fail_here(described({kind, 0, ""}));
+  take();
+}
+
+std::string ExpressionParser::expect_name() {
+  if (current().kind != TokenKind::kName) fail_here("a name");
+  return take().text;
+}
+
+ExpressionPtr ExpressionParser::made(Expression built) {
   int below = 0;
   const auto look = [&](const ExpressionPtr& part) {
     if (part != nullptr) below = std::max(below, part->depth);
@@ -43,20 +89,19 @@ ExpressionPtr Parser::made(Expression built) {
   return std::make_unique<const Expression>(std::move(built));
 }
 
-ExpressionPtr Parser::made(ExpressionKind kind, int line, ExpressionPtr left, ExpressionPtr right) {
+ExpressionPtr ExpressionParser::made(ExpressionKind kind, int line, ExpressionPtr left, ExpressionPtr right) {
   Expression built = node(kind, line);
   built.parts.push_back(std::move(left));
   if (right != nullptr) built.parts.push_back(std::move(right));
   return made(std::move(built));
 }
 
-ExpressionPtr Parser::expression(bool with_conditional) {
-  return with_conditional ? conditional() : either();
+ExpressionPtr ExpressionParser::expression(bool with_conditional) {
+  return with_conditional ? conditional() : disjunction();
 }
 
-// One expression, or several with commas between them: a tuple. `end_word` ends it like a closing bracket.
-ExpressionPtr Parser::tuple_or_expression(bool with_conditional, std::string_view end_word,
-                                          bool empty_allowed) {
+ExpressionPtr ExpressionParser::tuple_or_expression(bool with_conditional, std::string_view end_word,
+                                                    bool empty_allowed) {
   Expression tuple = node(ExpressionKind::kTuple, current().line);
   bool is_tuple = false;
   while (true) {
@@ -75,16 +120,17 @@ ExpressionPtr Parser::tuple_or_expression(bool with_conditional, std::string_vie
   return made(std::move(tuple));
 }
 
-ExpressionPtr Parser::conditional() {
+// From here on from the loosest binding to the tightest.
+ExpressionPtr ExpressionParser::conditional() {
   const Deeper deeper(*this);
   const int line = current().line;
   const std::size_t unknown = unknown_.size();
-  ExpressionPtr value = either();
+  ExpressionPtr value = disjunction();
   const bool is_conditional = is_word("if");
   while (skip_word("if")) {
     Expression built = node(ExpressionKind::kConditional, line);
     built.parts.push_back(std::move(value));
-    built.parts.push_back(either());
+    built.parts.push_back(disjunction());
     built.parts.push_back(skip_word("else") ? conditional() : nullptr);
     value = made(std::move(built));
   }
@@ -92,28 +138,28 @@ ExpressionPtr Parser::conditional() {
   return value;
 }
 
-ExpressionPtr Parser::either() {
-  ExpressionPtr left = both();
+ExpressionPtr ExpressionParser::disjunction() {
+  ExpressionPtr left = conjunction();
   for (int line = current().line; skip_word("or"); line = current().line)
-    left = made(ExpressionKind::kOr, line, std::move(left), both());
+    left = made(ExpressionKind::kOr, line, std::move(left), conjunction());
   return left;
 }
 
-ExpressionPtr Parser::both() {
+ExpressionPtr ExpressionParser::conjunction() {
   ExpressionPtr left = negation();
   for (int line = current().line; skip_word("and"); line = current().line)
     left = made(ExpressionKind::kAnd, line, std::move(left), negation());
   return left;
 }
 
-ExpressionPtr Parser::negation() {
+ExpressionPtr ExpressionParser::negation() {
   const int line = current().line;
   if (!skip_word("not")) return comparison();
   const Deeper deeper(*this);
   return made(ExpressionKind::kNot, line, negation());
 }
 
-ExpressionPtr Parser::comparison() {
+ExpressionPtr ExpressionParser::comparison() {
   Expression built = node(ExpressionKind::kCompare, current().line);
   built.parts.push_back(sum());
   while (true) {
@@ -137,7 +183,7 @@ ExpressionPtr Parser::comparison() {
   return made(std::move(built));
 }
 
-ExpressionPtr Parser::sum() {
+ExpressionPtr ExpressionParser::sum() {
   ExpressionPtr left = concatenation();
   while (is_operator("+") || is_operator("-")) {
     Expression built = node(ExpressionKind::kBinary, current().line);
@@ -149,7 +195,7 @@ ExpressionPtr Parser::sum() {
   return left;
 }
 
-ExpressionPtr Parser::concatenation() {
+ExpressionPtr ExpressionParser::concatenation() {
   Expression built = node(ExpressionKind::kConcat, current().line);
   built.parts.push_back(product());
   while (skip_operator("~")) built.parts.push_back(product());
@@ -157,7 +203,7 @@ ExpressionPtr Parser::concatenation() {
   return made(std::move(built));
 }
 
-ExpressionPtr Parser::product() {
+ExpressionPtr ExpressionParser::product() {
   ExpressionPtr left = power();
   while (is_operator("*") || is_operator("/") || is_operator("//") || is_operator("%")) {
     Expression built = node(ExpressionKind::kBinary, current().line);
@@ -169,8 +215,8 @@ ExpressionPtr Parser::product() {
   return left;
 }
 
-// To the left, unlike Python's: 2 ** 3 ** 2 is 64 in jinja.
-ExpressionPtr Parser::power() {
+// Associates to the left, unlike Python's: 2 ** 3 ** 2 is 64 in jinja.
+ExpressionPtr ExpressionParser::power() {
   ExpressionPtr left = unary();
   while (is_operator("**")) {
     Expression built = node(ExpressionKind::kBinary, current().line);
@@ -182,7 +228,7 @@ ExpressionPtr Parser::power() {
   return left;
 }
 
-ExpressionPtr Parser::unary(bool with_filter) {
+ExpressionPtr ExpressionParser::unary(bool with_filter) {
   const Deeper deeper(*this);
   const int line = current().line;
   ExpressionPtr built;
@@ -197,7 +243,7 @@ ExpressionPtr Parser::unary(bool with_filter) {
   return with_filter ? filters_and_tests(std::move(built)) : std::move(built);
 }
 
-ExpressionPtr Parser::primary() {
+ExpressionPtr ExpressionParser::primary() {
   const Token& token = current();
   Expression built = node(ExpressionKind::kConstant, token.line);
   switch (token.kind) {
@@ -212,7 +258,7 @@ ExpressionPtr Parser::primary() {
       } else {
         built.kind = ExpressionKind::kName;
         built.name = token.text;
-        saw_name(token.text);
+        for (std::set<std::string>& names : macro_names_) names.insert(token.text);
       }
       return made(std::move(built));
     case TokenKind::kString: {
@@ -238,7 +284,7 @@ ExpressionPtr Parser::primary() {
   fail_here("an expression");
 }
 
-ExpressionPtr Parser::number(const Token& token) const {
+ExpressionPtr ExpressionParser::number(const Token& token) const {
   Expression built = node(ExpressionKind::kConstant, token.line);
   if (token.kind == TokenKind::kFloat) {
     built.constant = std::strtod(token.text.c_str(), nullptr);
@@ -259,7 +305,7 @@ ExpressionPtr Parser::number(const Token& token) const {
   return made(std::move(built));
 }
 
-ExpressionPtr Parser::list_literal() {
+ExpressionPtr ExpressionParser::list_literal() {
   Expression built = node(ExpressionKind::kList, current().line);
   expect_operator("[");
   while (!is_operator("]")) {
@@ -271,7 +317,7 @@ ExpressionPtr Parser::list_literal() {
   return made(std::move(built));
 }
 
-ExpressionPtr Parser::dict_literal() {
+ExpressionPtr ExpressionParser::dict_literal() {
   Expression built = node(ExpressionKind::kDict, current().line);
   expect_operator("{");
   while (!is_operator("}")) {
@@ -285,7 +331,7 @@ ExpressionPtr Parser::dict_literal() {
   return made(std::move(built));
 }
 
-ExpressionPtr Parser::postfix(ExpressionPtr inner) {
+ExpressionPtr ExpressionParser::postfix(ExpressionPtr inner) {
   while (true) {
     if (is_operator(".") || is_operator("[")) {
       inner = subscript(std::move(inner));
@@ -297,7 +343,7 @@ ExpressionPtr Parser::postfix(ExpressionPtr inner) {
   }
 }
 
-ExpressionPtr Parser::filters_and_tests(ExpressionPtr inner) {
+ExpressionPtr ExpressionParser::filters_and_tests(ExpressionPtr inner) {
   while (true) {
     if (is_operator("|")) {
       inner = filter_chain(std::move(inner), false);
@@ -311,7 +357,7 @@ ExpressionPtr Parser::filters_and_tests(ExpressionPtr inner) {
   }
 }
 
-ExpressionPtr Parser::subscript(ExpressionPtr object) {
+ExpressionPtr ExpressionParser::subscript(ExpressionPtr object) {
   const int line = current().line;
   if (skip_operator(".")) {
     const Token& word = take();
@@ -348,14 +394,14 @@ ExpressionPtr Parser::subscript(ExpressionPtr object) {
   return made(std::move(built));
 }
 
-ExpressionPtr Parser::call(ExpressionPtr function) {
+ExpressionPtr ExpressionParser::call(ExpressionPtr function) {
   Expression built = node(ExpressionKind::kCall, current().line);
   built.parts.push_back(std::move(function));
   built.arguments = arguments();
   return made(std::move(built));
 }
 
-CallArguments Parser::arguments() {
+CallArguments ExpressionParser::arguments() {
   CallArguments found;
   const int line = current().line;
   const auto expect_order = [&](bool good) {
@@ -393,20 +439,20 @@ CallArguments Parser::arguments() {
   return found;
 }
 
-std::string Parser::dotted_name() {
+std::string ExpressionParser::dotted_name() {
   std::string name = expect_name();
   while (skip_operator(".")) name.append(1, '.').append(expect_name());
   return name;
 }
 
-ExpressionPtr Parser::filter_chain(ExpressionPtr inner, bool first_without_pipe) {
+ExpressionPtr ExpressionParser::filter_chain(ExpressionPtr inner, bool first_without_pipe) {
   bool without_pipe = first_without_pipe;
   while (is_operator("|") || without_pipe) {
     if (!without_pipe) take();
     without_pipe = false;
     Expression built = node(ExpressionKind::kFilter, current().line);
     built.name = dotted_name();
-    if (!soft_ && !is_filter(built.name))
+    if (!lenient_ && !is_filter(built.name))
       unknown_.push_back({built.line, fmt::format("filter {} is not supported", built.name)});
     built.parts.push_back(std::move(inner));
     if (is_operator("(")) built.arguments = arguments();
@@ -415,12 +461,12 @@ ExpressionPtr Parser::filter_chain(ExpressionPtr inner, bool first_without_pipe)
   return inner;
 }
 
-ExpressionPtr Parser::test(ExpressionPtr inner) {
+ExpressionPtr ExpressionParser::test(ExpressionPtr inner) {
   Expression built = node(ExpressionKind::kTest, current().line);
   expect_word("is");
   const bool negated = skip_word("not");
   built.name = dotted_name();
-  if (!soft_ && !is_test(built.name))
+  if (!lenient_ && !is_test(built.name))
     unknown_.push_back({built.line, fmt::format("test {} is not supported", built.name)});
   built.parts.push_back(std::move(inner));
   const TokenKind next = current().kind;

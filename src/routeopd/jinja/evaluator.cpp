@@ -1,31 +1,51 @@
-// Expressions.
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/jinja/evaluator.h"
+
+#include <utility>
+
 #include "routeopd/base/error.h"
+#include "routeopd/jinja/builtins.h"
+#include "routeopd/jinja/conversions.h"
 #include "routeopd/jinja/filters.h"
-#include "routeopd/jinja/globals.h"
-#include "routeopd/jinja/interpreter.h"
 #include "routeopd/jinja/methods.h"
-#include "routeopd/jinja/named_tests.h"
 #include "routeopd/jinja/operators.h"
-#include "routeopd/jinja/printing.h"
 
 namespace routeopd::jinja {
+namespace {
 
-// An error ends the rendering, so neither the depth nor the line is put back behind one: the line stays for its words.
-Value Interpreter::evaluate(const Expression& expression) {
-  heap_.spend(1);
-  const int outer_line = line_;
-  line_ = expression.line;
+constexpr std::int64_t kNamespaceBytes = 512;
+
+}  // namespace
+
+Evaluator::~Evaluator() {
+  for (const NamespacePtr& space : namespaces_) space->attributes.clear();
+}
+
+Value Evaluator::make_namespace(std::vector<std::pair<std::string, Value>> attributes) {
+  auto made = std::make_shared<Namespace>(Namespace{std::move(attributes), Charge(heap_, kNamespaceBytes)});
+  namespaces_.push_back(made);
+  return made;
+}
+
+void Evaluator::enter_operation() {
   if (++depth_ > heap_.limits().depth)
     throw UserError("expected at most {} nested operations, got more; does a macro call itself?",
                     heap_.limits().depth);
+}
+
+// An error ends the rendering, so that depth and line need not be restored after one. The line stays for its message.
+Value Evaluator::evaluate(const Expression& expression) {
+  heap_.spend(1);
+  const int outer_line = line_;
+  line_ = expression.line;
+  enter_operation();
   Value result = evaluate_kind(expression);
   --depth_;
   line_ = outer_line;
   return result;
 }
 
-Value Interpreter::evaluate_kind(const Expression& expression) {
+Value Evaluator::evaluate_kind(const Expression& expression) {
   const ExpressionList& parts = expression.parts;
   switch (expression.kind) {
     case ExpressionKind::kConstant:
@@ -64,10 +84,10 @@ Value Interpreter::evaluate_kind(const Expression& expression) {
     case ExpressionKind::kPlus:
       return plus(evaluate(*parts[0]));
     case ExpressionKind::kAttribute:
-      return attribute(evaluate(*parts[0]), expression.name);
+      return get_attribute(heap_, evaluate(*parts[0]), expression.name);
     case ExpressionKind::kItem: {
       const Value object = evaluate(*parts[0]);
-      return item(object, evaluate(*parts[1]));
+      return get_item(heap_, object, evaluate(*parts[1]));
     }
     case ExpressionKind::kSlice:
       return evaluate_slice(expression);
@@ -81,7 +101,7 @@ Value Interpreter::evaluate_kind(const Expression& expression) {
   return None{};
 }
 
-Value Interpreter::evaluate_name(const std::string& name) {
+Value Evaluator::evaluate_name(const std::string& name) {
   for (const Scope* scope = scope_.get(); scope != nullptr; scope = scope->outer.get()) {
     if (const auto found = scope->values.find(name); found != scope->values.end()) return found->second;
   }
@@ -90,7 +110,7 @@ Value Interpreter::evaluate_name(const std::string& name) {
   return undefined(fmt::format("'{}' is undefined", name));
 }
 
-Value Interpreter::evaluate_list(const Expression& expression) {
+Value Evaluator::evaluate_list(const Expression& expression) {
   Values items;
   items.reserve(expression.parts.size());
   for (const ExpressionPtr& part : expression.parts) items.push_back(evaluate(*part));
@@ -98,7 +118,7 @@ Value Interpreter::evaluate_list(const Expression& expression) {
                                                   : heap_.tuple(std::move(items));
 }
 
-Value Interpreter::evaluate_dict(const Expression& expression) {
+Value Evaluator::evaluate_dict(const Expression& expression) {
   std::vector<std::pair<Value, Value>> entries;
   entries.reserve(expression.parts.size() / 2);
   for (std::size_t i = 0; i + 1 < expression.parts.size(); i += 2) {
@@ -108,8 +128,8 @@ Value Interpreter::evaluate_dict(const Expression& expression) {
   return heap_.dict(std::move(entries));
 }
 
-// a < b < c: each operand is evaluated once, and none behind the first comparison that fails.
-Value Interpreter::evaluate_comparison(const Expression& expression) {
+// a < b < c: each operand is evaluated once, and none after the first comparison that fails.
+Value Evaluator::evaluate_comparison(const Expression& expression) {
   Value left = evaluate(*expression.parts[0]);
   for (std::size_t i = 0; i < expression.operators.size(); ++i) {
     Value right = evaluate(*expression.parts[i + 1]);
@@ -119,13 +139,13 @@ Value Interpreter::evaluate_comparison(const Expression& expression) {
   return true;
 }
 
-Value Interpreter::evaluate_concatenation(const Expression& expression) {
+Value Evaluator::evaluate_concatenation(const Expression& expression) {
   TextBuilder builder(heap_);
   for (const ExpressionPtr& part : expression.parts) builder.add(str(heap_, evaluate(*part)));
   return heap_.text(std::move(builder.text()));
 }
 
-Value Interpreter::evaluate_slice(const Expression& expression) {
+Value Evaluator::evaluate_slice(const Expression& expression) {
   const Value object = evaluate(*expression.parts[0]);
   Values bounds;
   for (std::size_t i = 1; i <= 3; ++i)
@@ -133,13 +153,12 @@ Value Interpreter::evaluate_slice(const Expression& expression) {
   return slice(heap_, object, bounds[0], bounds[1], bounds[2]);
 }
 
-Value Interpreter::evaluate_call(const Expression& expression) {
+Value Evaluator::evaluate_call(const Expression& expression) {
   const Value function = evaluate(*expression.parts[0]);
   return call(function, evaluate_arguments(expression.arguments));
 }
 
-Value Interpreter::evaluate_filter(const Expression& expression, const Value* body) {
-  // In a filter block, the innermost filter of the chain takes the block's text.
+Value Evaluator::evaluate_filter(const Expression& expression, const Value* body) {
   Value value;
   if (expression.parts[0] == nullptr) {
     value = *body;
@@ -151,12 +170,12 @@ Value Interpreter::evaluate_filter(const Expression& expression, const Value* bo
   return apply_filter(expression.name, value, evaluate_arguments(expression.arguments));
 }
 
-Value Interpreter::evaluate_test(const Expression& expression) {
+Value Evaluator::evaluate_test(const Expression& expression) {
   const Value value = evaluate(*expression.parts[0]);
   return apply_test(expression.name, value, evaluate_arguments(expression.arguments));
 }
 
-Arguments Interpreter::evaluate_arguments(const CallArguments& arguments) {
+Arguments Evaluator::evaluate_arguments(const CallArguments& arguments) {
   Arguments found;
   for (const ExpressionPtr& each : arguments.positional) found.positional.push_back(evaluate(*each));
   for (const auto& [name, each] : arguments.named) found.named.emplace_back(name, evaluate(*each));
@@ -181,41 +200,7 @@ Arguments Interpreter::evaluate_arguments(const CallArguments& arguments) {
   return found;
 }
 
-// The attribute first, then the item.
-Value Interpreter::attribute(const Value& object, std::string_view name) {
-  if (is_undefined(object)) fail_undefined(object);
-  if (auto found = python_attribute(heap_, object, name)) return *std::move(found);
-  if (const Dict* dict = as_dict(object)) {
-    heap_.spend_bytes(name.size());
-    if (const Value* value = find(*dict, name)) return *value;
-  }
-  return undefined(fmt::format("{} has no attribute '{}'", type_name(object), name));
-}
-
-// The item first, then the attribute.
-Value Interpreter::item(const Value& object, const Value& key) {
-  if (is_undefined(object)) fail_undefined(object);
-  const Text* name = as_text(key);
-  if (name != nullptr) heap_.spend_bytes(name->bytes.size());
-  if (const Dict* dict = as_dict(object)) {
-    // A list is no key: Python's TypeError makes jinja answer "undefined".
-    const bool hashable = get_if<SequencePtr>(key) == nullptr || as_list(key) != nullptr;
-    const Sequence* list = as_list(key);
-    const bool is_list = list != nullptr && list->form == Sequence::Form::kList;
-    if (hashable && !is_list && as_dict(key) == nullptr && get_if<RangePtr>(key) == nullptr) {
-      if (const Value* value = find(*dict, key)) return *value;
-    }
-  } else if (const auto number = as_integer(key)) {
-    if (auto found = element(heap_, object, *number)) return *std::move(found);
-  }
-  if (name != nullptr) {
-    if (auto found = python_attribute(heap_, object, name->bytes)) return *std::move(found);
-    return undefined(fmt::format("{} has no attribute '{}'", type_name(object), name->bytes));
-  }
-  return undefined(fmt::format("{} has no such element", type_name(object)));
-}
-
-Value Interpreter::call(const Value& function, Arguments arguments) {
+Value Evaluator::call(const Value& function, Arguments arguments) {
   if (is_undefined(function)) fail_undefined(function);
   if (const auto* callable = get_if<CallablePtr>(function)) {
     const CallablePtr kept = *callable;
@@ -227,13 +212,13 @@ Value Interpreter::call(const Value& function, Arguments arguments) {
   throw UserError("expected something to call, got {}", type_name(function));
 }
 
-Value Interpreter::apply_filter(std::string_view name, const Value& value, Arguments arguments) {
+Value Evaluator::apply_filter(std::string_view name, const Value& value, Arguments arguments) {
   FilterFunction* const filter = find_filter(name);
   if (filter == nullptr) throw UserError("filter {} is not supported", name);
   return filter(*this, value, arguments);
 }
 
-bool Interpreter::apply_test(std::string_view name, const Value& value, Arguments arguments) {
+bool Evaluator::apply_test(std::string_view name, const Value& value, Arguments arguments) {
   TestFunction* const test = find_test(name);
   if (test == nullptr) throw UserError("test {} is not supported", name);
   return test(*this, value, arguments);

@@ -1,10 +1,10 @@
-// What kind of character a code point is, in one table lookup.
-//
+// Unicode as Hugging Face's `tokenizers` sees it: the classes of characters, and the normal form NFC.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "routeopd/base/utf8.h"
@@ -27,5 +27,12 @@ const std::uint8_t* char_classes();
 inline std::uint8_t classes_at(const std::uint8_t* classes, std::string_view text, std::size_t at) {
   return classes[code_point_at(text, at)];
 }
+
+// Whether `text` (UTF-8) has only characters that normalisation never changes and that never join another.
+// Then it is its own normal form; false does not tell. Eight ASCII characters a step.
+bool is_plainly_nfc(std::string_view text);
+
+// The normal form. O(n) but for runs of marks behind one letter, which are sorted: O(n log n).
+std::string nfc(std::string_view text);
 
 }  // namespace routeopd::tokenizer

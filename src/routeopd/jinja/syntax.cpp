@@ -1,6 +1,5 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/jinja/scopes.h"
+#include "routeopd/jinja/syntax.h"
 
 #include <set>
 #include <string>

@@ -1,9 +1,9 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/tokenizer/nfc.h"
+#include "routeopd/tokenizer/unicode.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -13,6 +13,24 @@
 
 namespace routeopd::tokenizer {
 namespace {
+
+std::vector<std::uint8_t> make_classes() {
+  std::vector<std::uint8_t> classes(0x110000);
+  const auto mark = [&](std::span<const CodeRange> ranges, CharClass kind) {
+    for (const CodeRange& range : ranges) {
+      for (char32_t point = range.first; point <= range.last; ++point)
+        classes[point] = static_cast<std::uint8_t>(classes[point] | kind);
+    }
+  };
+  for (const auto letters : {category_lu(), category_ll(), category_lt(), category_lm(), category_lo()})
+    mark(letters, kLetter);
+  mark(category_n(), kNumber);
+  mark(space(), kWhiteSpace);
+  mark(word(), kWordChar);
+  mark(numeric(), kNumericChar);
+  mark(punctuation(), kPunctuationChar);
+  return classes;
+}
 
 constexpr char32_t kTableEnd = 0x30000;  // no character from there on is ever changed
 // Hangul syllables are made of a leading consonant, a vowel and perhaps a trailing consonant, by arithmetic.
@@ -30,10 +48,10 @@ struct Mark {
   std::uint8_t number;  // canonical combining class, 0 for a character that stands by itself
 };
 
-class Tables {
+class NormalForms {
  public:
-  static const Tables& get() {
-    static const Tables tables;
+  static const NormalForms& get() {
+    static const NormalForms tables;
     return tables;
   }
 
@@ -76,7 +94,7 @@ class Tables {
     char32_t second;
   };
 
-  Tables() : active_(kTableEnd), number_(kTableEnd) {
+  NormalForms() : active_(kTableEnd), number_(kTableEnd) {
     for (const CombiningClass& marks : combining_classes()) {
       for (char32_t point = marks.first; point <= marks.last; ++point) {
         number_.at(point) = marks.number;
@@ -104,7 +122,7 @@ class Tables {
 
 // Composes a decomposed and ordered text in place: each mark joins the last character of class 0 unless another
 // mark of its class or a higher one, or a character that did not join, stands between.
-void compose(const Tables& tables, std::vector<Mark>& marks) {
+void compose(const NormalForms& tables, std::vector<Mark>& marks) {
   std::size_t kept = 0;
   std::size_t starter = marks.size();  // its place; none yet
   for (std::size_t i = 0; i < marks.size(); ++i) {
@@ -126,9 +144,14 @@ void compose(const Tables& tables, std::vector<Mark>& marks) {
 
 }  // namespace
 
+const std::uint8_t* char_classes() {
+  static const std::vector<std::uint8_t> classes = make_classes();
+  return classes.data();
+}
+
 bool is_plainly_nfc(std::string_view text) {
   if (is_ascii(text)) return true;
-  const Tables& tables = Tables::get();
+  const NormalForms& tables = NormalForms::get();
   for (std::size_t at = 0; at < text.size(); at += utf8_length(text[at])) {
     if (static_cast<unsigned char>(text[at]) >= 0xCC && tables.is_active(code_point_at(text, at)))
       return false;
@@ -137,7 +160,7 @@ bool is_plainly_nfc(std::string_view text) {
 }
 
 std::string nfc(std::string_view text) {
-  const Tables& tables = Tables::get();
+  const NormalForms& tables = NormalForms::get();
   std::vector<Mark> marks;
   std::string out;
   out.reserve(text.size());
