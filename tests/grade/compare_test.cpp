@@ -117,6 +117,25 @@ TEST(Compare, PairsProblemsByIdWhateverTheirOrder) {
   EXPECT_EQ(straight.suites[1].changes[0].problem, crossed.suites[1].changes[0].problem);
 }
 
+// Of two extractors the older one's responses are to be graded again.
+TEST(Compare, RefusesToMixExtractorsAndSaysWhatToDo) {
+  const auto error_with = [](const char* first, const char* second) {
+    EvalRun a = run_of("runs/a", kMathA, kAimeA);
+    EvalRun b = run_of("runs/b", kMathB, kAimeB);
+    a.summary["extractor"] = first;
+    b.summary["extractor"] = second;
+    return error_of([&] { compare_runs(a, b, {.draws = 10}); });
+  };
+  const std::string begins =
+      "runs/a and runs/b cannot be compared: extractor is \"math-1\" in the first and \"math-2\" in the "
+      "second; run the `routeopd eval` command of runs/a again, ";
+  EXPECT_EQ(error_with("math-1", "math-2"),
+            begins + "which samples nothing and grades the responses by math-2");
+  EXPECT_THAT(error_with("math-2", "math-1"), HasSubstr("command of runs/b again"));
+  EXPECT_THAT(error_with("math-0", "math-1"), HasSubstr("command of runs/a and runs/b again"));
+  EXPECT_EQ(error_with("math-1", "math-1"), "");
+}
+
 TEST(Compare, RefusesRunsOfAnotherProtocolAndSaysWhere) {
   const EvalRun a = run_of("runs/a", kMathA, kAimeA);
   const auto error_with = [&](const auto& change) {

@@ -102,11 +102,12 @@ bool equivalent(const Answer& reference, const Answer& given) {
   return !wanted.tree && math::bare_text(wanted.text) == math::bare_text(found.text);
 }
 
-Grade grade_response(std::string_view response, std::string_view answer) {
+Grade grade_response(std::string_view response, std::string_view answer, bool in_thought) {
+  Extracted found = extracted_answer(response, in_thought);
   Grade grade;
-  grade.extracted = extracted_answer(response);
-  grade.format_ok = !grade.extracted.empty();
-  grade.correct = grade.format_ok && equivalent(Answer(answer), Answer(grade.extracted));
+  grade.correct = !found.text.empty() && equivalent(Answer(answer), Answer(found.text));
+  grade.format_ok = found.readable || grade.correct;
+  if (grade.format_ok) grade.extracted = std::move(found.text);
   return grade;
 }
 

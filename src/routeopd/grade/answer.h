@@ -10,21 +10,23 @@
 namespace routeopd::grade {
 
 // Names the way answers are found and compared: two runs compare only when it is the same.
-inline constexpr const char* kExtractor = "math-1";
+inline constexpr const char* kExtractor = "math-2";
 
-// In the order of precedence of the paper's labels: a response is correct; or else it is a format error, if
-// nothing could be read from it (!format_ok); or else its content is wrong. So `correct` implies `format_ok`.
-// Whether a response was cut off is a third thing, which the text does not tell: it is recorded beside these by
-// whoever sampled it, and a response that was cut off but holds an answer is graded like any other.
+// In the order of precedence of the paper's labels: a response is correct; or else it is a format error, if no answer
+// could be read (!format_ok); or else its content is wrong. So `correct` implies `format_ok`. Whether a response was cut
+// off is a third thing, which the text does not tell: whoever sampled it records it beside these, and a response that
+// was cut off but holds an answer is graded like any other.
 struct Grade {
-  std::string extracted;   // the answer as written, trimmed; empty when there is none
-  bool format_ok = false;  // an answer could be read
+  std::string extracted;  // the answer as written, trimmed; empty where there is none
+  bool format_ok =
+      false;  // there is an answer, and it is readable (grade/readable.h) or the known one itself
   bool correct = false;
 };
 
-// Finds the answer of a response (grade/extract.h) and compares it with `answer`. Deterministic. Time and memory
-// are linear in the response, plus the bounded cost of one comparison (grade/math/budget.h).
-Grade grade_response(std::string_view response, std::string_view answer);
+// Finds the answer of a response (grade/extract.h) and compares it with `answer`; `in_thought` says that the prompt left
+// a <think> open. Deterministic. Time and memory are linear in the response, plus the bounded cost of one comparison
+// (grade/math/budget.h).
+Grade grade_response(std::string_view response, std::string_view answer, bool in_thought = false);
 
 // An answer, read. Cheap to copy.
 class Answer {

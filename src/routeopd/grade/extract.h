@@ -7,24 +7,26 @@
 
 namespace routeopd::grade {
 
-// The answer as written, trimmed; empty when there is none. Only the text behind the last "</think>" is looked
-// at, if there is one. The first of these that yields something:
+struct Extracted {
+  std::string text{};     // the answer as written, trimmed; empty where there is none
+  bool readable = false;  // readable.h; what is not readable is an answer only if it is the known one
+};
+
+// Looks outside of thoughts only (below), and takes the first of these that is readable:
 //
 //   1. the last "final answer is …", "Final answer: …" or such a heading, if mathematics follows it and no box does;
-//   2. the last \boxed{…} or \fbox{…} whose braces match; boxes with nothing but a comma, a semicolon, "and" or
-//      "or" between them are one answer, joined by ", ";
-//   3. the phrase of 1, or the last "answer is …" or "Answer: …", with mathematics behind it;
-//   4. the same with whatever words follow.
+//   2. the last \boxed{…} or \fbox{…} (boxes.h);
+//   3. the phrase of 1, or the last "answer is …" or "Answer: …" (phrases.h), with mathematics after it;
+//   4. the same with a name or a short phrase after it.
 //
-// After a phrase white space, a colon, ** and the signs that open mathematics are passed over. A box there, or
-// mathematics between $…$, \(…\) or \[…\], is taken whole; otherwise the answer goes on to the end of the line or
-// of the sentence (a point before white space or the end). A phrase that nothing follows counts as no phrase. A
-// number that merely stands somewhere is no answer: the required delimiter is missing.
+// Where none is readable, the text of the first that has any. A number that merely stands somewhere is no answer: the
+// required delimiter is missing. Time and memory are linear in the response.
 //
-// Time and memory are linear in the response.
-std::string extracted_answer(std::string_view response);
+// Thoughts stand between <think> and </think>, and what stands before the last </think> is not looked at. A <think>
+// that never closes holds no answer; `in_thought` says that one was open when the response began.
+Extracted extracted_answer(std::string_view response, bool in_thought = false);
 
-// Without white space, $, ** and \( \) \[ \] around it, and without points and commas at its end.
-std::string_view trimmed(std::string_view text);
+// Whether a prompt ends with <think>, white space aside, as some chat templates do: its response begins in thought.
+bool opens_thought(std::string_view prompt);
 
 }  // namespace routeopd::grade
