@@ -1,7 +1,7 @@
-// libFuzzer: any bytes as a response and the answer it is graded against, cut at the first 0xFF. A right answer is one
-// that could be read, what could be read is not empty, and a response that begins in thought and never leaves it has
-// none. No pair takes two seconds of the processor's time, instrumented as this is; libFuzzer's own limit would also
-// count the time that other processes had the processor.
+// libFuzzer: any bytes as a response and the answer it is graded against, cut at the first 0xFF. A right
+// answer is one that could be read, what could be read is not empty, and a response that begins in thought
+// and never leaves it has none. No pair takes two seconds of the processor's time, instrumented as this is;
+// libFuzzer's own limit would also count the time that other processes had the processor.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>

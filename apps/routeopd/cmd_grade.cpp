@@ -102,13 +102,12 @@ void add_grade(CLI::App& app) {
   add_output_flags(app, arguments->output);
   app.footer(
       "docs/grading.md says how answers are found and compared. \"in_thought\": true says that the prompt\n"
-      "ended with <think>, as some chat templates do. A line that cannot be graded is answered by "
-      "{\"error\"}, the\n"
-      "others are graded all the same, and the exit code is 1.\n\n"
+      "ended with <think>, as some chat templates do. For a line that cannot be graded {\"error\"} is "
+      "written,\n"
+      "the others are graded all the same, and the exit code is 1.\n\n"
       "Example:\n"
-      "  printf '%s\\n' '{\"id\":1,\"response\":\"So it is \\\\boxed{\\\\frac{1}{2}}.\",\"answer\":\"0.5\"}' "
-      "| "
-      "routeopd grade");
+      "  printf '%s\\n' '{\"id\":1,\"response\":\"So it is \\\\boxed{\\\\frac{1}{2}}.\",\"answer\":\"0.5\"}'"
+      " | routeopd grade");
   app.callback([arguments] { run_grade(*arguments); });
 }
 

@@ -172,8 +172,8 @@ TEST(Compare, RefusesRunsOfAnotherProtocolAndSaysWhere) {
               HasSubstr("problem p2 of suite math is in the first alone"));
 }
 
-// The draws of a suite are the same in all pairs: the mean over pairs is then the contrast of the summed scores, which one
-// comparison of runs with both pairs' samples side by side has too.
+// The draws of a suite are the same in all pairs: the mean over pairs is then the contrast of the summed
+// scores, which one comparison of runs with both pairs' samples side by side has too.
 TEST(ComparePairs, SharesTheDrawsOfASuite) {
   const std::vector<std::string> more_a{"10", "01", "11", "00"}, more_b{"11", "11", "10", "00"};
   const std::vector<std::string> first_a{"11", "00", "11", "00"}, first_b{"11", "10", "01", "00"};

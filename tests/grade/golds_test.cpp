@@ -1,5 +1,5 @@
-// The answers of the public suites, where those are at hand ($SHARED/data, or ../shared beside the repository): each can
-// be read and is right, in a box and after a phrase.
+// The answers of the public suites, where those are at hand ($SHARED/data, or ../shared beside the
+// repository): each can be read and is right, in a box and after a phrase.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <gtest/gtest.h>

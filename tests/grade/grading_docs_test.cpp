@@ -1,5 +1,5 @@
-// Every example of docs/grading.md: rows "| rule | wanted | right | wrong |" and "| response | extracted | why |", answers
-// between back-ticks.
+// Every example of docs/grading.md: rows "| rule | wanted | right | wrong |" and "| response | extracted |
+// why |", answers between back-ticks.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 

@@ -66,9 +66,10 @@ class EvalDirectory {
   std::int64_t found_ = 0, added_ = 0;
 };
 
-// Grades the responses of a directory again, complete or stopped half-way, where its protocol differs in the extractor
-// alone; whether it did. `regrade` sets extracted, correct and format_ok of a response. A complete directory is then one
-// that has all of its responses and no figures yet. May be killed at any moment and done again.
+// Grades the responses of a directory again, complete or stopped half-way, where its protocol differs only in
+// the extractor; says whether it did. `regrade` sets extracted, correct and format_ok of a response. A complete
+// directory is then one that has all of its responses and no figures yet. May be killed at any moment and
+// repeated.
 bool grade_again(const std::filesystem::path& path, const Json& protocol,
                  const std::function<void(grade::EvalResponse&)>& regrade);
 

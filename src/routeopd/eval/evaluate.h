@@ -63,9 +63,9 @@ Evaluation evaluate_into(const std::filesystem::path& directory, engine::Engine&
                          const std::vector<Suite>& suites, const Protocol& protocol,
                          const text::Tokenizer& tokenizer, const Json& model, const EvalWatch& watch = {});
 
-// Where `directory` holds this evaluation, graded by another extractor: grades its responses again (eval_directory.h), so
-// that evaluate_into() finishes it without sampling them. Whether it did. evaluate_into() does so by itself; others call
-// it before they ask for finished_evaluation().
+// Where `directory` holds this evaluation, graded by another extractor: grades its responses again
+// (eval_directory.h), so that evaluate_into() finishes it without sampling them; says whether it did.
+// evaluate_into() calls it itself; whoever asks for finished_evaluation() calls it before.
 bool grade_again(const std::filesystem::path& directory, const std::vector<Suite>& suites,
                  const Protocol& protocol, const text::Tokenizer& tokenizer, const Json& model);
 

@@ -20,8 +20,8 @@ using math::Budget;
 using math::Commas;
 using math::Node;
 
-// The digits of a whole number of any length without leading zeros: too long for the parser is not too long to
-// be told apart.
+// The digits of a whole number without leading zeros, of any length: what is too long for the parser can
+// still be compared.
 std::optional<std::string> whole_number(std::string_view text) {
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);

@@ -1,5 +1,4 @@
-// The answer a response gives, and whether it is right. The rules, each with an example, stand in
-// docs/grading.md.
+// The answer a response gives, and whether it is right. docs/grading.md has the rules, each with an example.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,10 +11,10 @@ namespace routeopd::grade {
 // Names the way answers are found and compared: two runs compare only when it is the same.
 inline constexpr const char* kExtractor = "math-2";
 
-// In the order of precedence of the paper's labels: a response is correct; or else it is a format error, if no answer
-// could be read (!format_ok); or else its content is wrong. So `correct` implies `format_ok`. Whether a response was cut
-// off is a third thing, which the text does not tell: whoever sampled it records it beside these, and a response that
-// was cut off but holds an answer is graded like any other.
+// In the order of precedence of the paper's labels: a response is correct; or else it is a format error, if
+// no answer could be read (!format_ok); or else its content is wrong. So `correct` implies `format_ok`.
+// Whether a response was cut off is a third thing, which the text does not tell: whoever sampled it records
+// it beside these, and a response that was cut off but holds an answer is graded like any other.
 struct Grade {
   std::string extracted;  // the answer as written, trimmed; empty where there is none
   bool format_ok =
@@ -23,9 +22,9 @@ struct Grade {
   bool correct = false;
 };
 
-// Finds the answer of a response (grade/extract.h) and compares it with `answer`; `in_thought` says that the prompt left
-// a <think> open. Deterministic. Time and memory are linear in the response, plus the bounded cost of one comparison
-// (grade/math/budget.h).
+// Finds the answer of a response (grade/extract.h) and compares it with `answer`; `in_thought` says that the
+// prompt left a <think> open. Deterministic. Time and memory are linear in the response, plus the bounded
+// cost of one comparison (grade/math/budget.h).
 Grade grade_response(std::string_view response, std::string_view answer, bool in_thought = false);
 
 // An answer, read. Cheap to copy.
@@ -33,12 +32,12 @@ class Answer {
  public:
   explicit Answer(std::string_view text);
 
-  // Answers with the same key are the same: "1/2" and "0.5" have one key. Answers with different keys may still
-  // be equivalent.
+  // Answers with the same key are the same: "1/2" and "0.5" have one key. Answers with different keys may
+  // still be equivalent.
   const std::string& key() const;
 
-  // Whether `given` is right where `reference` is wanted. Not symmetric: 10 is right where 10\% is wanted, but
-  // not the other way round.
+  // Whether `given` is right where `reference` is wanted. Not symmetric: 10 is right where 10\% is wanted,
+  // but not the other way round.
   friend bool equivalent(const Answer& reference, const Answer& given);
 
  private:

@@ -1,5 +1,5 @@
-// Text by hand: ASCII without <cctype>, whose functions ask the locale and are undefined for negative characters, and
-// the ends of an answer.
+// Text by hand: ASCII without <cctype>, whose functions ask the locale and are undefined for negative
+// characters, and the ends of an answer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

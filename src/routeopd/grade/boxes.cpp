@@ -43,8 +43,8 @@ std::optional<Box> unbraced_box(std::string_view text, std::size_t at) {
   return Box{at, at + end, rest.substr(first, end - first)};
 }
 
-// All boxes, in the order in which they end. Open braces are kept on a stack of our own: a response of nothing
-// but braces costs memory, not the call stack. \{ and \} are text, not braces.
+// All boxes, in the order in which they end. Open braces are kept on a stack of our own: a response of
+// nothing but braces costs memory, not the call stack. \{ and \} are text, not braces.
 std::vector<Box> boxes_in(std::string_view text) {
   struct Open {
     std::size_t begin;

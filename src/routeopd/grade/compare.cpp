@@ -25,7 +25,7 @@ std::string one_line(const Json& value) {
 void check_equal(const EvalRun& a, const EvalRun& b, const std::string& field, const Json& in_a,
                  const Json& in_b) {
   if (in_a == in_b) return;
-  if (in_a.is_object() && in_b.is_object()) {  // only the key that differs is worth showing
+  if (in_a.is_object() && in_b.is_object()) {  // show only the key that differs
     std::set<std::string> keys;
     for (const auto& item : in_a.items()) keys.insert(item.key());
     for (const auto& item : in_b.items()) keys.insert(item.key());
@@ -101,7 +101,8 @@ void add(Transitions& sum, const Transitions& counts) {
   sum.neither += counts.neither;
 }
 
-// Suites of several pairs by name, each with the pair that had it first: that one's order of problems counts for all.
+// Suites of several pairs by name, each with the first run
+// that has it, whose order of problems holds for all.
 struct SharedSuite {
   const EvalRun* run = nullptr;
   const EvalSuite* suite = nullptr;

@@ -20,7 +20,8 @@ bool begins_with_word(std::string_view text, std::string_view word) {
   return matches(text, 0, word) && (text.size() == word.size() || !is_letter(text[word.size()]));
 }
 
-// Whether "is" or the like makes a phrase of the words before it; then `rest` is what follows. "isn't" is not "is".
+// Whether "is" or the like makes a phrase of the words before
+// it; then `rest` is what follows. "isn't" is not "is".
 bool take_verb(std::string_view& rest, bool heading) {
   while (take(rest, "*") || take(rest, " ")) {
   }
@@ -81,7 +82,8 @@ bool continues(std::string_view rest) {
   return (take(rest, "and") || take(rest, "or") || take(rest, ",")) && rest.find_first_of("$\\") != kNowhere;
 }
 
-// Whether a sentence has words that belong to no answer: three letters or more, and no unit, function or number.
+// Whether a sentence has words that belong to no answer: three
+// letters or more, and no unit, function or number.
 bool has_words(std::string_view sentence) {
   for (std::size_t at = 0; at < sentence.size();) {
     std::size_t end = at;
@@ -158,7 +160,8 @@ PhraseAnswer answer_after(std::string_view text, Phrase phrase) {
     if (answer.at == kNowhere) break;
     answer.text = answer_at(text.substr(answer.at));
     answer.mathematics = !answer.text.empty() && is_mathematics(answer.text);
-    // "I hope that the final answer is right" speaks of an answer, where "right" in a box would be a direction.
+    // "I hope that the final answer is right" speaks of an answer,
+    // where "right" in a box would be a direction.
     answer.readable = is_readable(answer.text) && lower_case(answer.text) != "right";
     if (answer.readable) return answer;
     if (tried == 0) last = std::move(answer);

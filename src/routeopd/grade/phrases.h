@@ -21,14 +21,14 @@ struct PhraseAnswer {
   bool readable = false;  // readable.h
 };
 
-// The answer after the last such phrase that a readable one follows; where none is, what follows the last phrase. The
-// last few phrases are tried. Upper and lower case are alike, and ** may stand around the phrase. "answer isn't",
-// "answer is not" and "answer is never" are no phrases.
+// The answer after the last such phrase that a readable one follows; where none is, what follows the last
+// phrase. The last few phrases are tried. Upper and lower case are alike, and ** may stand around the phrase.
+// "answer isn't", "answer is not" and "answer is never" are no phrases.
 //
-// After a phrase white space, a colon, ** and the signs that open mathematics are skipped. A box there, or mathematics
-// between $…$, \(…\) or \[…\], is taken whole. Otherwise the answer is what the sentence begins with, if that is
-// mathematics, or else the sentence up to "because" or "since". A sentence ends with the line, or with a point before
-// white space or the end. Time and memory are linear in the text.
+// After a phrase white space, a colon, ** and the signs that open mathematics are skipped. A box there, or
+// mathematics between $…$, \(…\) or \[…\], is taken whole. Otherwise the answer is what the sentence begins
+// with, if that is mathematics, or else the sentence up to "because" or "since". A sentence ends with the
+// line, or with a point before white space or the end. Time and memory are linear in the text.
 PhraseAnswer answer_after(std::string_view text, Phrase phrase);
 
 }  // namespace routeopd::grade

@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 81> kAboutAnswers = {
     "your"};
 static_assert(std::is_sorted(kAboutAnswers.begin(), kAboutAnswers.end()));
 
-// Of a longer run of letters nobody can say how many words it has: some scripts put no spaces between them.
+// A longer run of letters may hold any number of words: some scripts put no spaces between them.
 constexpr std::size_t kLongestWord = 40;  // bytes
 
 bool is_letter_of_any_script(char c) {
