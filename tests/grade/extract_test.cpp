@@ -1,13 +1,11 @@
 // Where the answer of a response is found.
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/extract.h"
+#include "routeopd/grade/answer.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <string>
-
-#include "routeopd/grade/answer.h"
 
 namespace routeopd::grade {
 namespace {

@@ -8,7 +8,6 @@
 #include "routeopd/base/sha256.h"
 #include "routeopd/eval/eval_directory.h"
 #include "routeopd/grade/answer.h"
-#include "routeopd/grade/extract.h"
 #include "routeopd/text/prompts.h"
 
 namespace routeopd::eval {
