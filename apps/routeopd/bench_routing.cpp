@@ -8,6 +8,7 @@
 
 #include "bench.h"
 #include "routeopd/routing/reference.h"
+#include "routeopd/routing/reference_sampling.h"
 #include "routeopd/routing/route_states.h"
 
 namespace routeopd::app {

@@ -7,12 +7,11 @@
 
 #include "route_line.h"
 #include "routeopd/kernels/dense_rows.h"
-#include "routeopd/routing/exact_coupling.h"
-#include "routeopd/routing/huber.h"
 #include "routeopd/routing/reference.h"
 #include "routeopd/routing/reference_divergences.h"
+#include "routeopd/routing/reference_sampling.h"
 #include "routeopd/routing/route_states.h"
-#include "routeopd/routing/union_kl.h"
+#include "routeopd/routing/token_losses.h"
 
 namespace routeopd::app {
 namespace {

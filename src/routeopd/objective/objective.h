@@ -2,8 +2,8 @@
 // are the same kind of thing: states in, loss and gradients out. They differ in the head they need and in the
 // loss of a token.
 //
-// Shapes: N states of the whole rollout, T of them in a micro-batch, M pairs per state, H the student's hidden
-// size, X the teacher's, V and U rows of their heads, R real ids.
+// Shapes: N states of the whole rollout, T of them in a micro-batch, M pairs per state, H the student's
+// hidden size, X the teacher's, V and U rows of their heads, R real ids.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

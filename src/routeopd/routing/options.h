@@ -1,6 +1,5 @@
 // The settings of an objective: the `[objective]` section of a recipe and the options of `routeopd route`. An
 // arm of the study is a preset over independent settings; each may be said by itself.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

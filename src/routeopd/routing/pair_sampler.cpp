@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/routing/pair_sampler.h"
 
@@ -11,8 +10,8 @@ namespace {
 // Up to this many draws a plain count each is cheaper than making a guide table.
 constexpr std::size_t kCountedDraws = 8;
 
-// How many of the ascending cumulative[0, n) are at most x. A loop that compilers vectorise; a binary search loses more
-// to branches that nobody can foresee.
+// How many of the ascending cumulative[0, n) are at most x. A loop that compilers vectorise; a binary search
+// loses more to branches that nobody can foresee.
 std::size_t count_at_most(const float* cumulative, std::size_t n, float x) {
   std::int32_t count = 0;
   for (std::size_t i = 0; i < n; ++i) count += cumulative[i] <= x ? 1 : 0;

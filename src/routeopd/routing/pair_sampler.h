@@ -1,5 +1,4 @@
 // Draws positions from the excess and deficit of one state by inverse distribution function, O(k + draws).
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
