@@ -1,6 +1,5 @@
 // The machinery of `routeopd bench`: a ratio of two things that do the same work, checked to agree, then
 // timed interleaved in one run. Each file bench_*.cpp measures one group of ratios of docs/performance.md.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -124,7 +124,7 @@ Transport transport_of(const Routes& routes, const ObjectiveOptions& options) {
   return state;
 }
 
-// One state as the batch that the kernel takes, and the memory behind it.
+// One state as the batch that the kernel takes, and the memory it points to.
 struct SingleState {
   std::vector<std::int32_t> student_ids, teacher_ids, pool_ids;
   Floats student, teacher_at_student, teacher, student_at_teacher, student_at_pool;

@@ -1,5 +1,4 @@
 // One line of `routeopd route`: the state it describes, and the answer.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

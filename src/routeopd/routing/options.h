@@ -28,7 +28,7 @@ enum class Weight { kMass, kOne };
 enum class Target { kShared, kIndependent };  // one bounded potential, or each edge clipped by itself
 
 inline constexpr std::int32_t kFullSupport = std::numeric_limits<std::int32_t>::max();
-inline constexpr std::int32_t kPoolDraws = 64;  // background pool a state, before dropping
+inline constexpr std::int32_t kPoolDraws = 64;  // for a state's background pool; repeats are dropped
 
 struct Budget {
   BudgetRule rule = BudgetRule::kAdaptive;

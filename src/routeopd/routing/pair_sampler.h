@@ -26,8 +26,7 @@ class MarginalSampler {
   const float* cumulative_ = nullptr;
   std::size_t n_ = 0;
   float total_ = 0;
-  std::vector<std::uint32_t>
-      guide_;  // guide_[g]: the position drawn at u = g / guide_.size(); empty: count instead
+  std::vector<std::uint32_t> guide_;  // [g]: the position drawn at u = g / size; empty: count instead
 };
 
 }  // namespace routeopd::routing

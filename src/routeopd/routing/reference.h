@@ -22,7 +22,7 @@ std::size_t position_in(const Ids& ids, std::int32_t id);
 // TopK of a model: the k largest logits, ties to the lower id. k is capped at their number.
 Ids top_k(std::span<const double> logits, std::int32_t k);
 
-// eq. topk-union. Ids that are -inf in the student are left out: no finite step can move them.
+// eq. topk-union. Ids that are -inf in the student are skipped: no finite step can move them.
 Ids support(std::span<const double> student_logits, std::span<const double> teacher_logits, std::int32_t k);
 
 // eq. union-distributions: softmax of the given logits; -inf gives 0.

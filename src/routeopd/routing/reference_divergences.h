@@ -20,7 +20,7 @@ LossAndGradient sampled_rkl(std::span<const double> old_logits, std::span<const 
                             const ObjectiveOptions& options);
 
 // KL(pi_theta || pi_T) and KL(pi_T || pi_theta) of two softmaxes over the same ids, with 0 log 0 = 0. A
-// teacher value of -inf counts as log delta_p in the reverse KL; ids at -inf in the student are left out.
+// teacher value of -inf counts as log delta_p in the reverse KL; ids at -inf in the student take no part.
 LossAndGradient reverse_kl(std::span<const double> teacher_logits, std::span<const double> current_logits,
                            const ObjectiveOptions& options);
 LossAndGradient forward_kl(std::span<const double> teacher_logits, std::span<const double> current_logits);
