@@ -45,7 +45,7 @@ struct Shape {
 };
 inline const std::vector<Shape> kShapes = {{576, 49152}, {1536, 151936}};
 
-// What a group measures into, and says so.
+// Where the groups put their ratios, and say what they are at.
 class Bench {
  public:
   Bench(const BenchOptions& options, bool quiet);

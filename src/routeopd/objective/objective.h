@@ -46,10 +46,10 @@ struct LearnerBatch {
 };
 
 struct ObjectiveResult {
-  double loss = 0;  // sum over the micro-batch's states / denominator
+  double loss = 0;            // sum over the micro-batch's states / denominator
   double change_squares = 0;  // sum over pairs of Delta^2; one-sided, sampled arms: of squared log-ratios
-  std::int64_t changes = 0;  // how many: rms Delta at the first minibatch is the capture error
-  std::int64_t floored = 0;  // teacher values at -inf that counted as log delta_p
+  std::int64_t changes = 0;   // how many: rms Delta at the first minibatch is the capture error
+  std::int64_t floored = 0;   // teacher values at -inf that counted as log delta_p
 };
 
 class Objective {
