@@ -66,10 +66,10 @@ void clear_place(const fs::path& place) {
 
 void run_one(const PlannedProbe& planned, const StudyFiles& files, const LoadedPair& pair,
              const ProbesWatch& watch) {
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point last = Clock::now();
+  using StepClock = std::chrono::steady_clock;
+  StepClock::time_point last = StepClock::now();
   const auto tell = [&](const std::string& row, std::int64_t done, std::int64_t total) {
-    const Clock::time_point now = Clock::now();
+    const StepClock::time_point now = StepClock::now();
     if (watch) watch(row, done, total, std::chrono::duration<double>(now - last).count());
     last = now;
   };
