@@ -1,5 +1,4 @@
 // Any bytes as a chat template, rendered with a rich chat: it ends in a text or in a UserError, within its bounds.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>

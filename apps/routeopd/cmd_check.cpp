@@ -1,5 +1,4 @@
 // routeopd check: the compatibility gate, each check with its verdict.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 #include <memory>

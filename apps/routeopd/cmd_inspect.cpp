@@ -1,5 +1,4 @@
 // routeopd inspect: what a model directory holds, without reading its weights.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/ranges.h>
 

@@ -1,5 +1,4 @@
 // routeopd tokenize: text to ids, ids to text, chats to both. JSONL in, JSONL out.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 #include <memory>

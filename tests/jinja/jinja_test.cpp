@@ -242,7 +242,7 @@ TEST(Jinja, ChainsAreFreedOneByOne) {
   EXPECT_THAT(
       error_in(
           "{% set ns = namespace() %}{% for i in [1] %}{% set ns.l = loop %}{% endfor %}{{ ns.l.index }}"),
-      HasSubstr("behind the end of its loop"));
+      HasSubstr("after the end of its loop"));
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // Merging against the definition of byte-pair encoding: the pair of lowest rank, the leftmost, one at a time.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 

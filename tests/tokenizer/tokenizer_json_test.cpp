@@ -1,5 +1,4 @@
 // The fast JSON scanner against nlohmann's parser: the same values, and the same texts refused.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/tokenizer/json_scanner.h"
 

@@ -131,7 +131,7 @@ TEST(Tokenizer, RefusesComponentsByName) {
                                      {"prepend_scheme", "first"}}),
               HasSubstr("expected prepend_scheme never"));
   EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0", {{"type", "ByteLevel"}}),
-              HasSubstr("expected ByteLevel as the last step, got ByteLevel behind it"));
+              HasSubstr("expected ByteLevel as the last step, got ByteLevel after it"));
   EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0/behavior", "removed"),
               HasSubstr("Split: behavior: expected Removed | Isolated"));
   EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0/invert", nullptr), HasSubstr("expected invert, got none"));
@@ -188,7 +188,7 @@ TEST(Tokenizer, RefusesTokensThatTheNormalizerDeletes) {
                             file["normalizer"] = {
                                 {"type", "Strip"}, {"strip_left", true}, {"strip_right", false}};
                           }),
-              HasSubstr("expected no prepend_scheme first behind a normalizer that deletes text"));
+              HasSubstr("expected no prepend_scheme first after a normalizer that deletes text"));
 }
 
 // A match that is not a single word is plain text, all of it, as in `tokenizers`: no other token is looked for inside.

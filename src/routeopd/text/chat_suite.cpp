@@ -10,7 +10,7 @@ OrderedJson parsed(const char* text) {
   return formats::parse_ordered_json(text, "chat suite");
 }
 
-// Roles and turns as training prompts and tool users have them; texts that tokenizers are known to differ on.
+// Roles and turns as in training prompts and tool use; texts on which tokenizers are known to differ.
 std::vector<SuiteChat> make_suite() {
   const OrderedJson prompt = {{"add_generation_prompt", true}};
   const OrderedJson whole = {{"add_generation_prompt", false}};
