@@ -16,6 +16,7 @@
 #include "routeopd/eval/eval_directory.h"
 #include "routeopd/eval/evaluate.h"
 #include "routeopd/formats/weight_files.h"
+#include "routeopd/grade/answer.h"
 #include "routeopd/train/recipe.h"
 
 namespace routeopd::app {
@@ -107,6 +108,8 @@ Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, c
         engine::longest_response(model, suite.prompts, arguments.protocol.max_new_tokens, most);
   }
   const Json identity = model_json(directory);
+  if (eval::grade_again(out, suites, protocol, tokenizer, identity) && !arguments.output.quiet)
+    fmt::print(stderr, "{}: its responses are graded again, by {}\n", out.string(), grade::kExtractor);
   if (auto summary = eval::finished_evaluation(out, eval::protocol_json(identity, protocol, suites))) {
     if (!arguments.output.quiet) fmt::print(stderr, "{}: is complete; nothing is sampled\n", out.string());
     return *summary;

@@ -64,6 +64,12 @@ Evaluation evaluate_into(const std::filesystem::path& directory, engine::Engine&
                          const tokenizer::Tokenizer& tokenizer, const Json& model,
                          const EvalWatch& watch = {});
 
+// Where `directory` holds this evaluation, graded by another extractor: grades its responses again
+// (eval_directory.h), so that evaluate_into() finishes it without sampling them; says whether it did.
+// evaluate_into() calls it itself; whoever asks for finished_evaluation() calls it before.
+bool grade_again(const std::filesystem::path& directory, const std::vector<Suite>& suites,
+                 const Protocol& protocol, const tokenizer::Tokenizer& tokenizer, const Json& model);
+
 // What summary.json and protocol.json say before there are figures.
 Json protocol_json(const Json& model, const Protocol& protocol, const std::vector<Suite>& suites);
 

@@ -53,10 +53,9 @@ struct Chunk {
   std::int64_t depth;                // inputs
   const float* x;
   std::int64_t x_stride;
-  float* sums;  // [rows, count * 16]
-  bool first;   // nothing is in the sums yet
-  std::int64_t
-      ahead_step;  // weights that a strip fetches ahead an input: together the strips fetch the next chunk
+  float* sums;              // [rows, count * 16]
+  bool first;               // nothing is in the sums yet
+  std::int64_t ahead_step;  // weights a strip prefetches per input; all strips together fetch the next chunk
 };
 
 // sums[r][p * 16 + j] (+)= sum over k of x[r][k] * panel_p[k * 16 + j], for R rows from `row` and P panels

@@ -6,7 +6,7 @@
 // kSumChunk inputs, in ascending order with fused multiply-adds, added up in ascending order.
 //
 // Layout: panel p holds outputs [16 p, 16 p + 16), input by input: panel[k * 16 + j] = W[16 p + j][k];
-// outputs behind the last one are zeros. Stored as float32, or as bfloat16 and widened in registers.
+// outputs past the last one are zeros. Stored as float32, or as bfloat16 and widened in registers.
 //
 // Shapes: M rows of input, K inputs, N outputs.
 // SPDX-License-Identifier: Apache-2.0
@@ -38,7 +38,7 @@ void pack_panel(const PanelRows& rows, const PackedWeight& shape, std::int64_t p
 // Whether bfloat16 holds these values without rounding.
 bool is_exact_in_bfloat16(const float* values, std::int64_t count);
 
-// What becomes of a product.
+// What is done with a product.
 enum class Epilogue {
   kStore,      // y = x W^T + bias
   kAdd,        // y += x W^T + bias

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "routeopd/probe/dense_rows.h"
-#include "routeopd/routing/huber.h"
+#include "routeopd/routing/token_losses.h"
 
 namespace routeopd::probe {
 namespace {

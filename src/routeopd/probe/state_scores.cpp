@@ -12,7 +12,7 @@
 #include "routeopd/model/decoder.h"
 #include "routeopd/model/response_batch.h"
 #include "routeopd/probe/dense_rows.h"
-#include "routeopd/routing/background_pools.h"
+#include "routeopd/routing/controls.h"
 #include "routeopd/routing/route_states.h"
 #include "routeopd/train/route_rollout.h"
 #include "routeopd/types/state_views.h"

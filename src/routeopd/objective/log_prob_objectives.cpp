@@ -1,7 +1,6 @@
-// The objectives on log-probabilities of single tokens, which need the log-partition and so the dense head:
-// sampled reverse KL, the one-sided ablations, and the cross-entropy of given responses. With l = log pi_theta at a few ids and s = d loss / d l,
-// the gradient on the logits is  sum of s_i (e_i - pi_theta).
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/objective/log_prob_objectives.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,7 +10,7 @@
 #include "routeopd/base/error.h"
 #include "routeopd/kernels/dense_rows.h"
 #include "routeopd/model/heads/dense_head.h"
-#include "routeopd/objective/arms.h"
+#include "routeopd/objective/sparse_objectives.h"
 
 namespace routeopd::objective {
 namespace {
