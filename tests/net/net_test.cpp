@@ -1,4 +1,4 @@
-// Addresses, and when a request is sent again. What happens on the wire is tested by tests/cli/judge_test.py.
+// Addresses, and when a request is repeated. Requests over the network are tested by tests/cli/judge_test.py.
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
@@ -75,7 +75,7 @@ TEST(Retry, WaitsDoubleUpToTheLongestLessAQuarterAtMost) {
       EXPECT_EQ(wait, wait_after(rule, failed, {}, address));
     }
   }
-  EXPECT_LT(least, 0.76);  // of 1,400 draws the whole range is seen
+  EXPECT_LT(least, 0.76);  // 1,400 draws cover the whole range
   EXPECT_GT(most, 0.99);
   EXPECT_LE(wait_after(rule, 1000000, {}, 1), 8);
 }
