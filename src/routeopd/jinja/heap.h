@@ -46,8 +46,8 @@ class Heap {
   Value list(Values items) { return sequence(Sequence::Form::kList, std::move(items)); }
   Value tuple(Values items) { return sequence(Sequence::Form::kTuple, std::move(items)); }
   Value sequence(Sequence::Form form, Values items);
-  Value dict(
-      std::vector<std::pair<Value, Value>> entries);  // a later entry replaces the value of an equal key
+  // A later entry replaces the value of an equal key.
+  Value dict(std::vector<std::pair<Value, Value>> entries);
   Value iterator(const char* type, int nesting, std::function<bool(Value&)> next);
   // `nesting`: of the values that the function holds.
   Value function(std::string name, int nesting, std::function<Value(Evaluator&, Arguments)> call);
