@@ -1,5 +1,4 @@
-// routeopd lab: the laboratory pair from nothing, and the study on it.
-//
+// routeopd study: the paper's study on a laboratory pair or any other.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <filesystem>
@@ -10,22 +9,15 @@
 #include "command.h"
 #include "progress.h"
 #include "routeopd/base/interrupt.h"
-#include "routeopd/lab/make.h"
-#include "routeopd/lab/study.h"
-#include "routeopd/lab/study_summary.h"
-#include "routeopd/report/directory_report.h"
-#include "routeopd/report/report_page.h"
+#include "routeopd/report/report_files.h"
+#include "routeopd/study/study.h"
+#include "routeopd/study/study_report.h"
+#include "routeopd/study/study_summary.h"
 
 namespace routeopd::app {
 namespace {
 
 constexpr const char* kLaboratory = "lab";
-
-struct MakeArguments {
-  std::string out;
-  lab::MakeOptions options;
-  OutputFlags output;
-};
 
 struct StudyArguments {
   std::vector<std::string> parts;
@@ -36,67 +28,33 @@ struct StudyArguments {
   OutputFlags output;
 };
 
-// One progress line a stage, in turn.
-class StageLines {
- public:
-  explicit StageLines(bool quiet) : quiet_(quiet) {}
-  void update(const std::string& what, std::int64_t done, std::int64_t total, const std::string& note) {
-    if (what != what_) {
-      progress_.reset();
-      progress_ = std::make_unique<Progress>(what, total, quiet_);
-      what_ = what;
-    }
-    progress_->update(done, note);
-  }
-
- private:
-  bool quiet_;
-  std::string what_;
-  std::unique_ptr<Progress> progress_;
-};
-
-void run_make(const MakeArguments& arguments) {
-  {
-    StageLines stages(arguments.output.quiet);
-    lab::make_laboratory(arguments.out, arguments.options,
-                         [&](const std::string& what, std::int64_t step, std::int64_t steps, double loss) {
-                           stages.update(what, step, steps, fmt::format("loss {:.4f}", loss));
-                         });
-  }
-  if (arguments.output.json) {
-    std::cout << Json{{"laboratory", arguments.out}}.dump() << '\n';
-  } else if (!arguments.output.quiet) {
-    std::cerr << fmt::format("teacher, base, train.jsonl and heldout.jsonl are in {}\n", arguments.out);
-  }
-}
-
-// The pair that was said; none where nothing was.
-std::optional<lab::StudyPair> pair_of(const StudyArguments& arguments) {
+// The pair that the user named; none where nothing was said.
+std::optional<study::StudyPair> pair_of(const StudyArguments& arguments) {
   const bool other = !arguments.student.empty() || !arguments.teacher.empty() || !arguments.prompts.empty() ||
                      !arguments.suites.empty();
   if (!other) {
     if (arguments.laboratory.empty()) return std::nullopt;
-    return lab::laboratory_pair(arguments.laboratory);
+    return study::laboratory_pair(arguments.laboratory);
   }
   if (!arguments.laboratory.empty())
     throw CLI::ValidationError("--lab and another pair exclude each other; say one of them");
   if (arguments.student.empty() || arguments.teacher.empty() || arguments.prompts.empty())
     throw CLI::RequiredError("--student, --teacher and --prompts together");
-  lab::StudyPair pair{.laboratory = false,
-                      .student = lab::absolute_path(arguments.student),
-                      .teacher = lab::absolute_path(arguments.teacher),
-                      .prompts = lab::absolute_path(arguments.prompts),
-                      .suites = {}};
+  study::StudyPair pair{.laboratory = false,
+                        .student = study::absolute_path(arguments.student),
+                        .teacher = study::absolute_path(arguments.teacher),
+                        .prompts = study::absolute_path(arguments.prompts),
+                        .suites = {}};
   for (const std::string& word : arguments.suites) {
     const auto [name, path] = suite_argument(word);
-    if (!pair.suites.emplace(name, lab::absolute_path(path)).second)
+    if (!pair.suites.emplace(name, study::absolute_path(path)).second)
       throw UserError("--suite: {} is named twice; give NAME=FILE with different names", name);
   }
   return pair;
 }
 
 std::vector<std::string> parts_of(const StudyArguments& arguments) {
-  const std::vector<std::string>& known = lab::part_names();
+  const std::vector<std::string> known = study::part_names();
   for (const std::string& part : arguments.parts) {
     if (std::find(known.begin(), known.end(), part) == known.end())
       throw CLI::ValidationError(
@@ -110,7 +68,7 @@ std::vector<std::string> parts_of(const StudyArguments& arguments) {
   return parts;
 }
 
-std::string progress_note(const lab::StudyProgress& at) {
+std::string progress_note(const study::StudyProgress& at) {
   std::string note = at.part;
   if (at.runs > 0) note += fmt::format(": run {} of {}", at.run, at.runs);
   note += fmt::format(", {}", at.what);
@@ -122,80 +80,63 @@ std::string progress_note(const lab::StudyProgress& at) {
 void run_study(const StudyArguments& arguments) {
   if (arguments.out.empty()) throw CLI::RequiredError("--out");
   const std::vector<std::string> parts = parts_of(arguments);
-  lab::StudyRequest request{
+  study::StudyRequest request{
       .pair = pair_of(arguments), .quick = arguments.quick, .settings = arguments.settings};
   // The committed laboratory, for a study that begins and names no pair.
-  if (!request.pair && !std::filesystem::exists(std::filesystem::path(arguments.out) / "study.json"))
-    request.pair = lab::laboratory_pair(kLaboratory);
-  lab::StudyFiles files(arguments.out, request);
+  if (!request.pair &&
+      !std::filesystem::exists(std::filesystem::path(arguments.out) / study::StudyFiles::kManifest))
+    request.pair = study::laboratory_pair(kLaboratory);
+  study::StudyFiles files(arguments.out, request);
   try {
-    Progress progress("lab", -1, arguments.output.quiet);
-    lab::run_study(files, parts,
-                   [&](const lab::StudyProgress& at) { progress.update(0, progress_note(at)); });
+    Progress progress("study", -1, arguments.output.quiet);
+    study::run_study(files, parts,
+                     [&](const study::StudyProgress& at) { progress.update(0, progress_note(at)); });
   } catch (const Interrupted&) {
-    std::string command = "routeopd lab";
+    std::string command = "routeopd study";
     for (const std::string& part : arguments.parts) command += fmt::format(" {}", part);
     if (!arguments.output.quiet)
-      std::cerr << fmt::format("what is done is in {}; `{} --out {}` goes on\n", arguments.out, command,
+      std::cerr << fmt::format("what is done is in {}; `{} --out {}` resumes it\n", arguments.out, command,
                                arguments.out);
     throw;
   } catch (const UserError&) {
     files.withdraw();
     throw;
   }
-  const report::StudyFiles read = report::read_study(arguments.out);
-  const report::Report page = report::study_report(read, "");
+  const study::StudyResults results = files.results();
+  const report::Report page = study::study_report(results, "");
   const report::WrittenReport written =
-      report::write_report(page, {.page = (files.path() / "report.html").string(),
+      report::write_report(page, {.page = files.path() / study::StudyFiles::kPage,
                                   .figures = "",
-                                  .tables = (files.path() / "tables").string()});
-  const lab::StudySummary summary = lab::summarize(files, read);
+                                  .tables = files.path() / study::StudyFiles::kTables});
+  const study::StudySummary summary = study::summarize(files, results);
   if (arguments.output.json) {
-    std::cout << lab::json_of(summary).dump() << '\n';
+    std::cout << study::json_of(summary).dump() << '\n';
     return;
   }
   if (arguments.output.quiet) return;
-  const lab::StudyOptions& options = files.options();
+  const study::StudyOptions& options = files.options();
   double seconds = 0;  // of every process that worked on it
   for (const auto& item : files.manifest()["parts"].items()) seconds += item.value().value("seconds", 0.0);
-  std::cout << lab::summary_text(summary);
+  std::cout << study::summary_text(summary);
   if (!page.verdict.empty()) std::cout << page.verdict << '\n';
   std::cout << fmt::format(
       "{} steps of {} prompts x {} responses a run, lr {}, k = {}, {:.0f} s in all; every table and {} of {} "
-      "figures: "
-      "{}/report.html, tables in {}/tables\n",
+      "figures: {}/{}, tables in {}/{}\n",
       options.steps, options.prompts_per_step, options.n, options.lr, options.k, seconds, written.drawn,
-      written.charts, arguments.out, arguments.out);
+      written.charts, arguments.out, study::StudyFiles::kPage, arguments.out, study::StudyFiles::kTables);
   if (!written.trouble.empty()) std::cout << written.trouble << '\n';
 }
 
-void add_make(CLI::App& app) {
-  const auto arguments = std::make_shared<MakeArguments>();
-  app.add_option("--out", arguments->out, "Where to write; must not exist")->required();
-  app.add_option("--seed", arguments->options.seed, "Seed of problems and initial weights")
-      ->capture_default_str();
-  app.add_option("--teacher-steps", arguments->options.teacher_steps, "Steps of 32 right solutions")
-      ->check(CLI::Range(1, 500000))
-      ->capture_default_str();
-  app.add_option("--mild-steps", arguments->options.mild_steps,
-                 "Steps of 32 solutions with seldom slips; 0: the teacher knows right ones alone")
-      ->check(CLI::Range(0, 500000))
-      ->capture_default_str();
-  app.add_option("--base-steps", arguments->options.base_steps, "Steps of 32 solutions with wrong habits")
-      ->check(CLI::Range(1, 500000))
-      ->capture_default_str();
-  add_output_flags(app, arguments->output);
-  app.footer("Example:\n  routeopd lab make --out my-lab");
-  app.callback([arguments] { run_make(*arguments); });
-}
+}  // namespace
 
 void add_study(CLI::App& app) {
   const auto arguments = std::make_shared<StudyArguments>();
   std::string parts = "What to run; nothing: all of";
-  for (const std::string& part : lab::part_names()) parts += fmt::format(" {}", part);
+  for (const std::string& part : study::part_names()) parts += fmt::format(" {}", part);
   app.add_option("part", arguments->parts, parts)->type_name("");
-  app.add_option("--out", arguments->out,
-                 "Study directory: new, or one that was stopped, which goes on, or complete, which is shown");
+  app.add_option(
+      "--out", arguments->out,
+      "Study directory: new, or one that was stopped, which is resumed, or complete, which is shown");
   app.add_option("--lab", arguments->laboratory,
                  fmt::format("Laboratory directory, as `lab make` writes it [{}]", kLaboratory));
   app.add_option("--student", arguments->student,
@@ -207,31 +148,21 @@ void add_study(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_flag("--quick", arguments->quick,
                "Every part in minutes: one seed, 10 steps, 60 problems x 4 samples, 128 states, 3 rounds");
-  add_fields(app, lab::study_fields(), arguments->settings);
+  add_fields(app, study::study_fields(), arguments->settings);
   add_output_flags(app, arguments->output);
-  app.callback([&app, arguments] {
-    if (app.get_subcommands().empty()) run_study(*arguments);
-  });
-}
-
-}  // namespace
-
-void add_lab(CLI::App& app) {
-  add_make(*app.add_subcommand("make", "The pair and its problems, from nothing"));
-  add_study(app);
-  app.footer(
-      "Parts: main (the main arms), ablations (destination, objective, budget), sweeps (k, m), dynamics, "
-      "mechanism, "
-      "cost,\nbehaviour. Stopped at any moment, the same command goes on; what is not said is as it was "
-      "begun.\n"
-      "The defaults above are those of the laboratory.\n\n"
-      "Examples:\n"
-      "  routeopd lab --out runs/study\n"
-      "  routeopd lab ablations --out runs/study\n"
-      "  routeopd lab --quick --out runs/quick\n"
-      "  routeopd lab main --out runs/pair --student A --teacher B --prompts train.jsonl --suite "
-      "math=math.jsonl "
-      "--lr 1e-6");
+  std::string footer = "Parts:\n";
+  for (const study::Part& part : study::all_parts())
+    footer += fmt::format("  {:<11} {}\n", part.name, part.what);
+  app.footer(footer +
+             "\nStopped at any moment, the same command resumes; what is not said is as it was begun.\n"
+             "The defaults above are those of the laboratory.\n\n"
+             "Examples:\n"
+             "  routeopd study --out runs/study\n"
+             "  routeopd study ablations --out runs/study\n"
+             "  routeopd study --quick --out runs/quick\n"
+             "  routeopd study main --out runs/pair --student A --teacher B --prompts train.jsonl --suite "
+             "math=math.jsonl --lr 1e-6");
+  app.callback([arguments] { run_study(*arguments); });
 }
 
 }  // namespace routeopd::app

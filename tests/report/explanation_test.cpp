@@ -7,6 +7,7 @@
 
 #include <regex>
 
+#include "routeopd/report/explanation_page.h"
 #include "routeopd/report/mass_colors.h"
 #include "routeopd/text/utf8.h"
 

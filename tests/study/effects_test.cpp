@@ -1,27 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/report/effects.h"
+#include "routeopd/study/effects.h"
 
 #include <gtest/gtest.h>
 
-#include "routeopd/report/cells.h"
+#include "routeopd/study/study_view.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
 
-TEST(Cells, NumbersAreRoundedAndZeroHasNoSign) {
-  EXPECT_EQ(percent(0.73164), "73.16");
-  EXPECT_EQ(percent(std::nullopt), "–");
-  EXPECT_EQ(points(-0.000004), "0.00");
-  EXPECT_EQ(points(0.000004), "0.00");
-  EXPECT_EQ(points(0.0109), "+1.09");
+TEST(Effects, CellsAndMeansOfAStudy) {
   EXPECT_EQ(points({.mean = 0.01, .low = -0.02, .high = 0.03}), "+1.00 [-2.00, +3.00]");
-  EXPECT_EQ(number(-0.0004, 3), "0.000");
-  EXPECT_EQ(number(-0.0006, 3), "-0.001");
-  EXPECT_EQ(signed_number(std::nullopt, 1), "–");
-  EXPECT_EQ(significant(0.000123456), "0.000123");
-  EXPECT_EQ(interval(0.1, 0.2, 1), "[10.0, 20.0]");
-  EXPECT_EQ(listed({"a"}), "a");
-  EXPECT_EQ(listed({"a", "b", "c"}), "a, b and c");
   EXPECT_EQ(mean_of({1.0, std::nullopt, 3.0}), 2);
   EXPECT_EQ(mean_of({std::nullopt}), std::nullopt);
   EXPECT_EQ(spread_of({1}), std::nullopt);
@@ -83,4 +71,4 @@ TEST(Effects, LevelsAreJudgedByTheBestEvidenceThereIs) {
 }
 
 }  // namespace
-}  // namespace routeopd::report
+}  // namespace routeopd::study

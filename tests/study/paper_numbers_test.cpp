@@ -1,7 +1,7 @@
-// The paper's numbers against its source, where that is at hand: $SHARED/paper.tex, or ../shared beside the repository.
-//
+// The paper's numbers against its source, where that is at hand: $SHARED/paper.tex, or ../shared beside the
+// repository.
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/report/paper_numbers.h"
+#include "routeopd/study/paper_numbers.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 #include "testing_files.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
 
 std::string paper() {
@@ -186,4 +186,4 @@ TEST(PaperNumbers, AgreeAmongThemselves) {
 }
 
 }  // namespace
-}  // namespace routeopd::report
+}  // namespace routeopd::study

@@ -1,5 +1,4 @@
 // Finding a block and a cell in what study_tables gives.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,17 +1,17 @@
 // The study's files: what a manifest keeps, what is refused, what is still to be done.
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/lab/study_files.h"
+#include "routeopd/study/study_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "routeopd/lab/cost.h"
-#include "routeopd/lab/study_plan.h"
-#include "routeopd/lab/study_probes.h"
-#include "routeopd/lab/study_summary.h"
+#include "routeopd/study/cost.h"
+#include "routeopd/study/study_plan.h"
+#include "routeopd/study/study_probes.h"
+#include "routeopd/study/study_summary.h"
 #include "testing_files.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 namespace {
 
 using testing::AllOf;
@@ -34,7 +34,7 @@ class Files : public testing::Test {
   std::string error() const {
     return error_of([&] { StudyFiles files(out(), request_); });
   }
-  PlannedRun run() const { return runs_of("main", default_options(true, false)).front(); }
+  PlannedRun run() const { return runs_of(part_named("main"), default_options(true, false)).front(); }
 
   // Something of that name in the study, which nobody reads.
   void put(const std::string& name) const {
@@ -47,18 +47,19 @@ class Files : public testing::Test {
   }
   // All that a part makes.
   void fill(StudyFiles& files, const std::string& part) const {
-    for (const PlannedRun& planned : runs_of(part, files.options())) {
+    for (const PlannedRun& planned : runs_of(part_named(part), files.options())) {
       put(StudyFiles::run_path(planned) + "/metrics.jsonl");
-      put_eval(files.eval_path(planned));
+      put_eval(StudyFiles::eval_path(planned, files.options().steps));
       files.record(planned, true);
     }
-    for (const std::string& name : std::vector<std::string>{"base", "teacher"}) {
-      put_eval(name + "/eval");
-      files.put_eval(name, name + "/eval");
+    for (const char* name : kUntrained) {
+      put_eval(StudyFiles::untrained_eval_path(name));
+      files.put_eval(name);
     }
-    for (const std::string& name : std::vector<std::string>{"bank", "concentration", "cost"}) {
-      put(name);
-      files.put(name, name);
+    for (const StudyFiles::Piece& piece :
+         {StudyFiles::kBank, StudyFiles::kConcentration, StudyFiles::kCost}) {
+      put(piece.file);
+      files.put(piece);
     }
     for (const PlannedProbe& planned : probes_of(files.options()))
       put(StudyFiles::probe_path(planned.name) + "/probe.json");
@@ -69,7 +70,7 @@ class Files : public testing::Test {
   StudyRequest request_;
 };
 
-TEST_F(Files, GoOnWithWhatTheyBeganWith) {
+TEST_F(Files, ResumeWithWhatTheyBeganWith) {
   request_.settings = {{"steps", 3}};
   {
     StudyFiles files(out(), request_);
@@ -78,8 +79,8 @@ TEST_F(Files, GoOnWithWhatTheyBeganWith) {
     files.record(run(), true);
     files.finish("main", false, 2, "");
     files.finish("main", true, 3, "a note");
-    files.put_probe("arms", "probes/arms", "base");
-    files.put_probe("arms", "probes/arms", "base");
+    files.put_probe("arms", "base");
+    files.put_probe("arms", "base");
   }
   request_ = {};  // nothing is said
   const StudyFiles files(out(), request_);
@@ -142,7 +143,7 @@ TEST_F(Files, NoteAnotherMachineOnce) {
     StudyFiles files(out(), request_);
     files.note_machine();
     EXPECT_EQ(files.manifest()["notes"].size(), 1U);
-    EXPECT_THAT(summary_text(summarize(files, report::read_study(out()))), HasSubstr("with 1000 threads"));
+    EXPECT_THAT(summary_text(summarize(files, files.results())), HasSubstr("with 1000 threads"));
   }
 }
 
@@ -159,10 +160,10 @@ TEST_F(Files, APartIsDoneWhileAllOfItIsThere) {
       {"sweeps", "teacher/eval/labels.jsonl"},
       {"ablations", "runs/routeopd-seed42/eval/step_30/labels.jsonl"},
       {"dynamics", "runs/sampled_rkl-seed42/metrics.jsonl"},
-      {"mechanism", "concentration"},
-      {"mechanism", "bank"},
+      {"mechanism", "concentration.jsonl"},
+      {"mechanism", "bank.safetensors"},
       {"mechanism", "probes/support/probe.json"},
-      {"cost", "cost"}};
+      {"cost", "cost.json"}};
   for (const auto& [part, piece] : pieces) {
     std::filesystem::remove(out() / piece);
     EXPECT_FALSE(is_done(files, part)) << piece;
@@ -179,7 +180,8 @@ TEST_F(Files, WorkLeftIsWhatWillBeRun) {
     return std::vector<std::int64_t>{work.steps(), work.evaluations(), work.rows()};
   };
   EXPECT_THAT(left({"cost"}), ElementsAre(cost_steps(files.options()), 0, 0));
-  // Two runs of 10 steps, looked at twice each; the two that are not trained; the bank. Once, though three parts want them.
+  // Two runs of 10 steps, looked at twice each; the two that are not trained; the bank. Once, though three
+  // parts want them.
   EXPECT_THAT(left({"main", "dynamics", "behaviour"}), ElementsAre(20, 6, 1));
   // One run, the untrained, the concentration; two arms, one support, a ladder of six, and the bank.
   EXPECT_THAT(left({"mechanism"}), ElementsAre(10, 5, 10));
@@ -225,4 +227,4 @@ TEST_F(Files, NothingThatIsThereIsTouched) {
 }
 
 }  // namespace
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

@@ -1,14 +1,14 @@
 // A study's tables where files are missing, broken, of another protocol or of other types.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/study_blocks.h"
-#include "report/synthetic_study.h"
-#include "routeopd/report/study_tables.h"
+#include "routeopd/study/study_tables.h"
+#include "routeopd/study/study_view.h"
+#include "study/study_blocks.h"
+#include "study/synthetic_study.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
 
 using ::testing::Contains;
@@ -23,7 +23,7 @@ std::vector<Section> tables_after(const std::function<void(Study&, const std::fi
   const TemporaryDirectory home;
   Study study(home.path(), few);
   change(study, home.path());
-  const StudyFiles files = read_study(home.path());
+  const StudyResults files = read_results(home.path());
   EXPECT_FALSE(study_verdict(files).empty());
   return study_tables(files);
 }
@@ -50,7 +50,7 @@ TEST(StudyTablesMissing, WithoutLabelsTheSummaryTellsRightFromWrong) {
 }
 
 TEST(StudyTablesMissing, MissingInputsAreSentencesInPlaceOfTables) {
-  const StudyFiles nothing = read_study("/nowhere/at/all");
+  const StudyResults nothing = read_results("/nowhere/at/all");
   EXPECT_THAT(nothing.missing, Contains(HasSubstr("is no directory")));
   for (const Section& section : study_tables(nothing)) {
     for (const Block& each : section.blocks) {
@@ -85,7 +85,7 @@ TEST(StudyTablesMissing, WhatCannotBeSeenIsSaid) {
     study.manifest["parts"]["mechanism"] = {{"complete", false}, {"note", "no bank"}};
     study.save();
     file.flush();
-    EXPECT_THAT(read_study(home).missing, Contains("study.json: part mechanism is not complete (no bank)"));
+    EXPECT_THAT(read_results(home).missing, Contains("study.json: part mechanism is not complete (no bank)"));
   });
   const Block& bins = block_in(all, "accuracy-by-concentration");
   EXPECT_EQ(cell(bins, "[.5, .75)", "problems"), "0");
@@ -179,11 +179,11 @@ TEST(StudyTablesMissing, WrongTypesAreNoCrash) {
       Json bad = small;
       bad[Json::json_pointer(item.key())] = others[turn++ % others.size()];
       std::ofstream(home.path() / name) << bad.dump();
-      EXPECT_NO_THROW(study_tables(read_study(home.path()))) << name << item.key();
+      EXPECT_NO_THROW(study_tables(read_results(home.path()))) << name << item.key();
     }
     std::ofstream(home.path() / name) << good;
   }
 }
 
 }  // namespace
-}  // namespace routeopd::report
+}  // namespace routeopd::study

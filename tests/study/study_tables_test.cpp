@@ -1,19 +1,19 @@
 // A study's tables: every family of cells computed here once more from what the synthetic study is made of.
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/report/study_tables.h"
+#include "routeopd/study/study_tables.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "report/study_blocks.h"
-#include "report/synthetic_study.h"
-#include "routeopd/report/cells.h"
-#include "routeopd/report/probe_contrast.h"
+#include "routeopd/report/report_files.h"
+#include "routeopd/study/probe_contrast.h"
+#include "routeopd/study/study_view.h"
+#include "study/study_blocks.h"
+#include "study/synthetic_study.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
 
 using ::testing::HasSubstr;
@@ -21,11 +21,11 @@ using ::testing::IsEmpty;
 using Study = SyntheticStudy;
 
 // One complete study for all tests that only read.
-const StudyFiles& study_files() {
-  static const StudyFiles files = [] {
+const StudyResults& study_files() {
+  static const StudyResults files = [] {
     const TemporaryDirectory home;
     const Study study(home.path());
-    return read_study(home.path());
+    return read_results(home.path());
   }();
   return files;
 }
@@ -250,9 +250,10 @@ TEST(StudyTables, ProbedStepsArePairedByStateAndDrawnBySequence) {
   EXPECT_FALSE(probe_contrast(ProbeFiles{}, mine, other, "leakage"));
 }
 
-// A study's own plan: the first seed is looked at on the way, the others at their end. Unfinished runs are left out.
+// A study's own plan: the first seed is looked at on the way, the others at their end. Unfinished runs are
+// left out.
 TEST(StudyTables, TrainingFollowsWhatWasLookedAtOnTheWay) {
-  StudyFiles study = study_files();
+  StudyResults study = study_files();
   for (StudyRun& run : study.runs) {
     if (run.seed != 43) continue;
     run.files.probe.clear();
@@ -393,7 +394,7 @@ TEST(StudyTables, TablesOfOneNameBothStay) {
   const TemporaryDirectory home;
   std::vector<Section> twice = sections();
   twice.insert(twice.end(), sections().begin(), sections().end());
-  write_tables(twice, home.path());
+  report::write_tables(twice, home.path());
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(home.path()))
     files += entry.path().extension() == ".csv" ? 1 : 0;
@@ -402,7 +403,7 @@ TEST(StudyTables, TablesOfOneNameBothStay) {
 
 TEST(StudyTables, TablesAreWrittenInThreeFormats) {
   const TemporaryDirectory home;
-  write_tables(sections(), home.path() / "tables");
+  report::write_tables(sections(), home.path() / "tables");
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(home.path() / "tables"))
     files += entry.is_regular_file() ? 1 : 0;
@@ -412,14 +413,14 @@ TEST(StudyTables, TablesAreWrittenInThreeFormats) {
                     csv = bytes_in(home.path() / "tables/main-table.csv"),
                     latex = bytes_in(home.path() / "tables/main-table.tex");
   EXPECT_TRUE(markdown.starts_with("### Accuracy, Avg@4 in percent\n\nThe untrained student has "));
-  EXPECT_TRUE(markdown.ends_with(main.table->rendered(TableFormat::kMarkdown)));
+  EXPECT_TRUE(markdown.ends_with(main.table->rendered(table::TableFormat::kMarkdown)));
   EXPECT_TRUE(csv.starts_with("# Accuracy; Avg@4 in percent\r\n# The untrained student has "));
-  EXPECT_TRUE(csv.ends_with(main.table->rendered(TableFormat::kCsv)));
+  EXPECT_TRUE(csv.ends_with(main.table->rendered(table::TableFormat::kCsv)));
   EXPECT_TRUE(latex.starts_with("% Accuracy, Avg@4 in percent\n% The untrained student has "));
-  EXPECT_TRUE(latex.ends_with(main.table->rendered(TableFormat::kLatex)));
+  EXPECT_TRUE(latex.ends_with(main.table->rendered(table::TableFormat::kLatex)));
   // Paragraphs of Markdown are apart from the table, or it is none.
   EXPECT_THAT(markdown, HasSubstr("\n\n| arm |"));
 }
 
 }  // namespace
-}  // namespace routeopd::report
+}  // namespace routeopd::study

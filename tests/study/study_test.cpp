@@ -1,6 +1,6 @@
 // The study's plan: what runs, probes and measurements a part needs, and what is made of a few rounds.
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/lab/study.h"
+#include "routeopd/study/study.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,14 +9,14 @@
 #include <map>
 #include <set>
 
-#include "routeopd/lab/concentration.h"
-#include "routeopd/lab/cost.h"
-#include "routeopd/lab/study_pace.h"
-#include "routeopd/lab/study_probes.h"
-#include "routeopd/lab/study_run.h"
+#include "routeopd/study/concentration.h"
+#include "routeopd/study/cost.h"
+#include "routeopd/study/study_pace.h"
+#include "routeopd/study/study_probes.h"
+#include "routeopd/study/study_run.h"
 #include "testing_files.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 namespace {
 
 using testing::Contains;
@@ -26,7 +26,7 @@ using testing::Not;
 
 std::vector<std::string> names_in(const std::string& part, const StudyOptions& options) {
   std::vector<std::string> names;
-  for (const PlannedRun& run : runs_of(part, options)) names.push_back(run.name());
+  for (const PlannedRun& run : runs_of(part_named(part), options)) names.push_back(run.name());
   return names;
 }
 
@@ -105,11 +105,11 @@ TEST(Variants, APartHasWhatItComparesWith) {
 }
 
 // A run that two parts share must be the same run.
-TEST(Variants, HowARunIsMadeDoesNotHangOnThePart) {
+TEST(Variants, HowARunIsMadeDoesNotDependOnThePart) {
   const StudyOptions options = default_options(true, false);
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> made;
   for (const std::string& part : part_names()) {
-    for (const PlannedRun& run : runs_of(part, options)) {
+    for (const PlannedRun& run : runs_of(part_named(part), options)) {
       const auto [place, first] = made.try_emplace(run.name(), run.every, run.hold);
       EXPECT_EQ(place->second, std::pair(run.every, run.hold)) << part << " " << run.name();
     }
@@ -125,7 +125,7 @@ TEST(Variants, TheCheckpointThatStaysIsOneThatIsMade) {
   const auto hold = [&](std::int64_t steps, std::int64_t save_every) {
     options.steps = steps;
     options.save_every = save_every;
-    return runs_of("main", options).front().hold;
+    return runs_of(part_named("main"), options).front().hold;
   };
   EXPECT_EQ(hold(30, 1), 15);
   EXPECT_EQ(hold(30, 10), 10);
@@ -324,4 +324,4 @@ TEST(Cost, AnIntervalOverRoundsIsStudentsOfTheLogarithms) {
 }
 
 }  // namespace
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

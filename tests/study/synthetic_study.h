@@ -1,6 +1,5 @@
-// A whole study directory of made-up numbers, small and complete: every file that a study may hold, each number a plain
-// function of its address, so that a test can compute what a table should say.
-//
+// A whole study directory of made-up numbers, small and complete: every file that a study may hold, each
+// number a plain function of its address, so that a test can compute what a table should say.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +15,7 @@
 #include "routeopd/grade/eval_files.h"
 #include "testing_files.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 
 class SyntheticStudy {
  public:
@@ -445,4 +444,4 @@ class SyntheticStudy {
   std::filesystem::path directory_;
 };
 
-}  // namespace routeopd::report
+}  // namespace routeopd::study

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/report/text_table.h"
+#include "routeopd/table/text_table.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace routeopd::report {
+namespace routeopd::table {
 namespace {
 
 TEST(TextTable, AlignsByCharactersAndLeavesNoTrailingBlanks) {
@@ -104,4 +104,4 @@ TEST(TextTable, IsHtmlWithScopesAndNothingOfTheCellsIsMarkup) {
 }
 
 }  // namespace
-}  // namespace routeopd::report
+}  // namespace routeopd::table

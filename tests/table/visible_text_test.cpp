@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/report/visible_text.h"
+#include "routeopd/table/visible_text.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "routeopd/text/html_escape.h"
 #include "routeopd/text/utf8.h"
 
-namespace routeopd::report {
+namespace routeopd::table {
 namespace {
 
 TEST(VisibleText, LeavesWhatCanBeSeen) {
@@ -54,4 +54,4 @@ TEST(VisibleText, MarkupBecomesText) {
 }
 
 }  // namespace
-}  // namespace routeopd::report
+}  // namespace routeopd::table

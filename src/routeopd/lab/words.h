@@ -1,5 +1,4 @@
 // The words of the laboratory's task, shared by who writes solutions (task.h) and who reads them (checker.h).
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

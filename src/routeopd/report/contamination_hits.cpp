@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/contamination_hits.h"
 
@@ -14,7 +13,7 @@
 #include "routeopd/base/grouped.h"
 #include "routeopd/grade/normal_text.h"
 #include "routeopd/report/page_style.h"
-#include "routeopd/report/visible_text.h"
+#include "routeopd/table/visible_text.h"
 #include "routeopd/text/html_escape.h"
 #include "routeopd/text/utf8.h"
 
@@ -22,8 +21,8 @@ namespace routeopd::report {
 namespace {
 
 // A page of more than this is read by nobody; JSON lines have no limit.
-constexpr std::size_t kMostHits = 10'000;
-constexpr std::size_t kMostBytes = 64 << 20;
+constexpr std::size_t kMostPageHits = 10'000;
+constexpr std::size_t kMostPageBytes = 64 << 20;
 
 constexpr std::size_t kRun = 3;  // words
 
@@ -68,8 +67,8 @@ std::vector<Piece> pieces_of(std::string_view text) {
   return pieces;
 }
 
-// Calls use(run, first, last) for each run of words; a run is the words with a space behind each, over the places of its
-// pieces. Texts that are shorter than a run have none.
+// Calls use(run, first, last) for each run of words; a run is the words with a space behind each, over the
+// places of its pieces. Texts that are shorter than a run have none.
 template <class Use>
 void for_each_run(const std::vector<Piece>& pieces, const Use& use) {
   std::vector<std::size_t> words;
@@ -106,13 +105,13 @@ std::string marked_html(const std::vector<Piece>& pieces) {
   for (const Piece& piece : pieces) {
     if (piece.marked != open) out += piece.marked ? "<mark>" : "</mark>";
     open = piece.marked;
-    out += piece.space ? shown_space(piece.text) : text::html_escaped(visible(piece.text));
+    out += piece.space ? shown_space(piece.text) : text::html_escaped(table::visible(piece.text));
   }
   return open ? out + "</mark>" : out;
 }
 
 std::string name_html(const std::string& name) {
-  return text::html_escaped(visible(name));
+  return text::html_escaped(table::visible(name));
 }
 
 void append_hit(const ShownHit& hit, std::string& out) {
@@ -175,7 +174,7 @@ HitReport::HitReport(const std::string& path)
 
 void HitReport::add(const grade::Contamination& all, const grade::Hit& hit, const grade::ProblemLine& row) {
   const std::size_t bytes = row.text.size() + hit.problem->text.size();
-  if (page_ && (hits_.size() == kMostHits || bytes_ + bytes > kMostBytes)) {
+  if (page_ && (hits_.size() == kMostPageHits || bytes_ + bytes > kMostPageBytes)) {
     ++more_;
     return;
   }

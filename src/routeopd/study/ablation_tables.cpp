@@ -1,29 +1,26 @@
-// Ablations of destination, objective and budget; how targets are realized; accuracy by concentration.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/ablation_tables.h"
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 
-#include "routeopd/report/cells.h"
-#include "routeopd/report/effects.h"
-#include "routeopd/report/paper_numbers.h"
-#include "routeopd/report/study_table_parts.h"
-#include "routeopd/report/tolerant_files.h"
+#include "routeopd/study/effects.h"
+#include "routeopd/study/paper_numbers.h"
+#include "routeopd/study/probe_contrast.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
-
-constexpr const char* kReference = "fixed_mid";
 
 // `paper` is the id of the paper's table.
 Block ablation_block(const StudyView& view, const std::string& paper, const std::string& title,
                      const std::vector<std::string>& names) {
   Block block = titled("ablation-" + paper, title);
   TextTable table = number_table({"variant", average_name(view) + " %", "seeds", "sd over seeds",
-                                  fmt::format("over {} [95 %]", kReference), "paper Avg@16 %",
-                                  fmt::format("paper over {}", kReference)});
+                                  fmt::format("over {} [95 %]", kAblationReference), "paper Avg@16 %",
+                                  fmt::format("paper over {}", kAblationReference)});
   std::vector<std::string> absent, ours;
   for (const std::string& name : names) {
     const std::optional<Accuracy> accuracy = view.grades.accuracy(name);
@@ -31,19 +28,20 @@ Block ablation_block(const StudyView& view, const std::string& paper, const std:
       absent.push_back(name);
       continue;
     }
-    const bool is_reference = name == kReference;
+    const bool is_reference = name == kAblationReference;
     const std::optional<Contrast> contrast =
-        is_reference ? std::nullopt : view.grades.contrast(kReference, name);
+        is_reference ? std::nullopt : view.grades.contrast(kAblationReference, name);
     const std::optional<double> there =
-        is_reference ? std::nullopt : paper_difference(paper, name, kReference, "avg");
+        is_reference ? std::nullopt : paper_difference(paper, name, kAblationReference, "avg");
     table.add({name, percent(accuracy->average.mean), std::to_string(accuracy->per_seed.size()),
                percent(spread_of(accuracy->per_seed)), contrast ? points(contrast->difference) : kDash,
                paper_cell(paper, name, "avg", 2), signed_number(there, 2)});
-    if (contrast && there) say(block.words, effect_sentence(name, kReference, *there, contrast->difference));
+    if (contrast && there)
+      say(block.words, effect_sentence(name, kAblationReference, *there, contrast->difference));
     if (contrast && !there) ours.push_back(fmt::format("{} {}", name, points(contrast->difference)));
   }
   if (!ours.empty())
-    say(block.words, fmt::format("Not in the paper, over {}: {}.", kReference, listed(ours)));
+    say(block.words, fmt::format("Not in the paper, over {}: {}.", kAblationReference, listed(ours)));
   say_absent(block, absent, "readable evaluation of");
   if (!table.rows().empty()) block.table = std::move(table);
   return block;
@@ -62,12 +60,12 @@ constexpr std::array<Realization, 4> kRealization = {{{"cycle_violations", "cycl
 
 std::optional<double> realized(const ProbeFiles& probe, const std::string& name, const Realization& what) {
   const bool of_arm = std::string_view(what.key) == "cycle_violations";
-  return number_at(of_arm ? probe.arm(name) : probe.row(name, "fresh_adamw"), {what.key});
+  return number_at(of_arm ? probe.arm(name) : probe.row(name, kStep), {what.key});
 }
 
 Block realization_block(const StudyView& view) {
   Block block = titled("target-realization", "How targets are realized by one fresh AdamW step");
-  const ProbeFiles* const probe = view.files.probe("arms");
+  const ProbeFiles* const probe = view.results.probe("arms");
   if (probe == nullptr || probe->probe.is_null()) {
     block.missing.emplace_back("The study has no readable probe \"arms\".");
     return block;
@@ -79,9 +77,9 @@ Block realization_block(const StudyView& view) {
   }
   TextTable table = number_table(titles);
   std::vector<std::string> absent;
-  for (const char* name : {"independent_clipping", "fixed_mid", "routeopd", "exact"}) {
-    if (probe->row(name, "fresh_adamw").is_null()) {
-      absent.emplace_back(name);
+  for (const std::string& name : paper_rows_and_crossings("realization")) {
+    if (probe->row(name, kStep).is_null()) {
+      absent.push_back(name);
       continue;
     }
     Cells cells = {name};
@@ -92,9 +90,11 @@ Block realization_block(const StudyView& view) {
     }
     table.add(std::move(cells));
   }
-  for (const char* name : {"independent_clipping", "fixed_mid"}) {
+  // Each row of the paper's against the next, which is to be better.
+  const std::vector<PaperRow>& rows = paper_table("realization").rows;
+  for (std::size_t row = 0; row + 1 < rows.size(); ++row) {
+    const std::string &name = rows[row].name, &other = rows[row + 1].name;
     for (const Realization& what : kRealization) {
-      const std::string other = name == std::string_view("fixed_mid") ? "routeopd" : "fixed_mid";
       const auto here = realized(*probe, name, what), there = realized(*probe, other, what);
       const auto paper = paper_number("realization", name, what.key),
                  paper_other = paper_number("realization", other, what.key);
@@ -113,37 +113,37 @@ Block realization_block(const StudyView& view) {
   return block;
 }
 
-struct Bin {
+struct ConcentrationBin {
   const char* name;
   double low, high;  // the last one holds its end
 
   bool holds(double value) const { return value >= low && (value < high || (high == 1 && value <= 1)); }
 };
-constexpr std::array<Bin, 4> kBins = {
+constexpr std::array<ConcentrationBin, 4> kBins = {
     {{"[0, .25)", 0, 0.25}, {"[.25, .5)", 0.25, 0.5}, {"[.5, .75)", 0.5, 0.75}, {"[.75, 1]", 0.75, 1}}};
 
-Block concentration_block(const StudyView& view) {
+Block accuracy_by_concentration(const StudyView& view) {
   Block block =
       titled("accuracy-by-concentration", "By the concentration of the teacher's demand on a problem");
-  if (view.files.concentration.empty()) {
+  if (view.results.concentration.empty()) {
     block.missing.emplace_back("The study has no readable concentration of its problems.");
     return block;
   }
   std::map<std::pair<std::string, std::string>, double> concentration;
-  for (const ProblemConcentration& problem : view.files.concentration)
+  for (const ProblemConcentration& problem : view.results.concentration)
     concentration[{problem.suite, problem.problem}] = problem.concentration;
   TextTable table =
       number_table({"concentration", "arm", "problems", "states", "budget", average_name(view) + " %",
-                    fmt::format("over {} [95 %]", kReference), "paper states", "paper budget",
-                    "paper Avg@16 %", fmt::format("paper over {}", kReference)});
+                    fmt::format("over {} [95 %]", kAblationReference), "paper states", "paper budget",
+                    "paper Avg@16 %", fmt::format("paper over {}", kAblationReference)});
   std::vector<std::string> trend, empty;
-  for (const char* arm : {"routeopd", "exact"}) {
-    const bool in_paper = std::string_view(arm) == "routeopd";
-    for (const Bin& bin : kBins) {
+  for (const std::string& arm : arm_and_crossings("routeopd")) {
+    const bool in_paper = arm == "routeopd";
+    for (const ConcentrationBin& bin : kBins) {
       std::size_t problems = 0;
       std::int64_t states = 0;
       double budget = 0;  // mean over states
-      for (const ProblemConcentration& problem : view.files.concentration) {
+      for (const ProblemConcentration& problem : view.results.concentration) {
         if (!bin.holds(problem.concentration)) continue;
         ++problems;
         states += problem.states;
@@ -155,7 +155,7 @@ Block concentration_block(const StudyView& view) {
       };
       const std::optional<grade::Interval> average = view.grades.average(arm, inside);
       if (!average && !in_paper) continue;
-      const std::optional<Contrast> contrast = view.grades.contrast(kReference, arm, inside);
+      const std::optional<Contrast> contrast = view.grades.contrast(kAblationReference, arm, inside);
       const bool few = problems < kFewestObservations;
       const double paper = *paper_number("concentration", bin.name, "contrast");
       const auto beside = [&](const char* column, int digits) {
@@ -177,7 +177,7 @@ Block concentration_block(const StudyView& view) {
           fmt::format(
               "In {}: {}", bin.name,
               few ? fmt::format("{} problem{} too few to tell.", problems, problems == 1 ? " is" : "s are")
-                  : effect_sentence("routeopd", kReference, paper, contrast->difference)));
+                  : effect_sentence("routeopd", kAblationReference, paper, contrast->difference)));
     }
   }
   if (!empty.empty())
@@ -197,16 +197,16 @@ Block concentration_block(const StudyView& view) {
 }  // namespace
 
 std::vector<Block> ablation_blocks(const StudyView& view) {
-  return {
-      ablation_block(
-          view, "destination", "Where the probability goes",
-          {"random_background", "student_proportional", "rank_matched", "uniform_deficit", "fixed_mid"}),
-      ablation_block(view, "objective", "Which side is moved, and how pairs are weighted and bounded",
-                     {"source_only", "source_only-one", "destination_only", "destination_only-one", "no_mass",
-                      "independent_clipping", "fixed_mid", "routeopd", "exact", "union_rkl", "union_fkl"}),
-      ablation_block(view, "budget", "How much is moved",
-                     {"fixed_low", "fixed_mid", "fixed_high", "reversed", "routeopd", "exact"}),
-      realization_block(view), concentration_block(view)};
+  std::vector<std::string> objectives = paper_rows_and_crossings("objective");
+  for (const std::string& arm : own_arms()) {
+    if (std::find(objectives.begin(), objectives.end(), arm) == objectives.end()) objectives.push_back(arm);
+  }
+  return {ablation_block(view, "destination", "Where the probability goes",
+                         paper_rows_and_crossings("destination")),
+          ablation_block(view, "objective", "Which side is moved, and how pairs are weighted and bounded",
+                         objectives),
+          ablation_block(view, "budget", "How much is moved", paper_rows_and_crossings("budget")),
+          realization_block(view), accuracy_by_concentration(view)};
 }
 
-}  // namespace routeopd::report
+}  // namespace routeopd::study

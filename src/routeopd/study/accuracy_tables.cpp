@@ -1,18 +1,13 @@
-// The main table and the paired contrasts.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/accuracy_tables.h"
+
 #include <fmt/format.h>
 
-#include "routeopd/report/cells.h"
-#include "routeopd/report/effects.h"
-#include "routeopd/report/paper_numbers.h"
-#include "routeopd/report/study_table_parts.h"
-#include "routeopd/report/visible_text.h"
+#include "routeopd/study/effects.h"
+#include "routeopd/study/paper_numbers.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
-
-constexpr const char* kReference = "sampled_rkl";
 
 std::vector<std::string> main_titles(const StudyView& view) {
   std::vector<std::string> titles = {"arm", average_name(view) + " %", "95 % interval", "seeds",
@@ -20,7 +15,7 @@ std::vector<std::string> main_titles(const StudyView& view) {
   // The average over one suite is that suite.
   if (view.grades.suites().size() > 1)
     for (const std::string& suite : view.grades.suites()) titles.push_back(visible(suite) + " %");
-  titles.push_back(fmt::format("over {} [95 %]", kReference));
+  titles.push_back(fmt::format("over {} [95 %]", kMainReference));
   for (int s = 1; s <= kPaperSettings; ++s) titles.push_back(fmt::format("paper {}", s));
   return titles;
 }
@@ -34,7 +29,7 @@ Cells main_row(const StudyView& view, const std::string& name, const Accuracy& a
   if (accuracy.per_suite.size() > 1)
     for (const double average : accuracy.per_suite) cells.push_back(percent(average));
   const std::optional<Contrast> contrast =
-      trained && name != kReference ? view.grades.contrast(kReference, name) : std::nullopt;
+      trained && name != kMainReference ? view.grades.contrast(kMainReference, name) : std::nullopt;
   cells.push_back(contrast ? points(contrast->difference) : kDash);
   for (int s = 1; s <= kPaperSettings; ++s)
     cells.push_back(paper_cell(fmt::format("main-{}", s), name, "avg", 2));
@@ -44,21 +39,19 @@ Cells main_row(const StudyView& view, const std::string& name, const Accuracy& a
 std::string order_sentence(const StudyView& view) {
   std::vector<Difference> differences;
   for (const std::string& arm : main_arms()) {
-    if (arm == kReference) continue;
-    if (const std::optional<Contrast> contrast = view.grades.contrast(kReference, arm))
+    if (arm == kMainReference) continue;
+    if (const std::optional<Contrast> contrast = view.grades.contrast(kMainReference, arm))
       differences.push_back({arm, contrast->difference});
   }
-  const std::string words = order_words(kReference, differences);
+  const std::string words = order_words(kMainReference, differences);
   return words.empty() ? words : words + '.';
 }
 
 Block main_block(const StudyView& view) {
   Block block = titled("main-table", fmt::format("Accuracy, {} in percent", average_name(view)));
   TextTable table = number_table(main_titles(view));
-  std::vector<std::string> names = {kBase}, absent;
-  names.insert(names.end(), main_arms().begin(), main_arms().end());
-  names.emplace_back(kTeacher);
-  for (const std::string& name : names) {
+  std::vector<std::string> absent;
+  for (const std::string& name : main_arms_and_untrained()) {
     if (const std::optional<Accuracy> accuracy = view.grades.accuracy(name))
       table.add(main_row(view, name, *accuracy));
     else
@@ -85,13 +78,6 @@ std::string paper_interval(const std::string& row, const std::string& arm) {
   return fmt::format("{} [{}, {}]", signed_number(mean, 2),
                      signed_number(paper_number("paired", row, arm + " low"), 2),
                      signed_number(paper_number("paired", row, arm + " high"), 2));
-}
-
-// Of the pair that most tables of the paper are about; none for arms that it does not compare.
-std::optional<double> paper_contrast(const std::string& arm) {
-  for (const char* const compared : {"sampled_rkl", "full_rkl", "fixed_mid"})
-    if (arm == compared) return paper_number("paired", "main-2", arm);
-  return std::nullopt;
 }
 
 Block paired_block(const StudyView& view) {
@@ -130,4 +116,4 @@ std::vector<Block> accuracy_blocks(const StudyView& view) {
   return {main_block(view), paired_block(view)};
 }
 
-}  // namespace routeopd::report
+}  // namespace routeopd::study

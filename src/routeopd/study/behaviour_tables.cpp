@@ -1,32 +1,33 @@
-// How responses change: correctness, errors, lengths and formats.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/behaviour_tables.h"
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <tuple>
 
 #include "routeopd/base/grouped.h"
-#include "routeopd/report/cells.h"
-#include "routeopd/report/effects.h"
-#include "routeopd/report/paper_numbers.h"
-#include "routeopd/report/study_table_parts.h"
-#include "routeopd/report/tolerant_files.h"
+#include "routeopd/study/effects.h"
+#include "routeopd/study/paper_numbers.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
 
 using grade::Label;
 
-const std::vector<std::string>& compared_arms() {
-  static const std::vector<std::string> arms = {"sampled_rkl", "fixed_mid", "full_rkl", "full_fkl",
-                                                "exact",       "union_rkl", "union_fkl"};
-  return arms;
+// Whether the paper has routeopd's transitions from this arm.
+bool has_transitions(const std::string& arm) {
+  return paper_number("transitions", arm, "both").has_value();
 }
 
-bool in_paper(const std::string& arm) {
-  return arm == "sampled_rkl" || arm == "fixed_mid";
+// The arms that routeopd is compared with, those of the paper first.
+std::vector<std::string> compared_arms() {
+  std::vector<std::string> arms = main_arms();
+  std::erase(arms, "routeopd");
+  std::stable_partition(arms.begin(), arms.end(), has_transitions);
+  return arms;
 }
 
 Block transitions_block(const StudyView& view) {
@@ -45,10 +46,10 @@ Block transitions_block(const StudyView& view) {
     }
     const std::int64_t total = counts->both + counts->a_only + counts->b_only + counts->neither;
     std::optional<double> paper_net;
-    if (in_paper(arm)) {
-      const std::vector<PaperRow>& rows = paper_table("transitions").rows;
-      const std::vector<double>& values = rows[arm == rows[0].name ? 0 : 1].values;
-      paper_net = 100 * (values[2] - values[1]) / (values[0] + values[1] + values[2] + values[3]);
+    if (has_transitions(arm)) {
+      const auto count = [&](const char* column) { return *paper_number("transitions", arm, column); };
+      const double repaired = count("second only"), lost = count("first only");
+      paper_net = 100 * (repaired - lost) / (count("both") + lost + repaired + count("neither"));
     }
     table.add({arm + " → routeopd", grouped(counts->both), grouped(counts->a_only), grouped(counts->b_only),
                grouped(counts->neither), points(contrast->difference.mean),
@@ -69,8 +70,8 @@ Block transitions_block(const StudyView& view) {
   return block;
 }
 
-// A variant's evaluations: of the base the one, else one a seed.
-std::vector<const EvalFiles*> evals_of(const StudyFiles& study, const std::string& name) {
+// A variant's evaluations: of the base and the teacher the one, else one for each seed.
+std::vector<const EvalFiles*> evals_of(const StudyResults& study, const std::string& name) {
   std::vector<const EvalFiles*> found;
   if (name == kBase && study.base) found.push_back(&*study.base);
   if (name == kTeacher && study.teacher) found.push_back(&*study.teacher);
@@ -87,7 +88,7 @@ struct Composition {
 // From labels; where there are none, from what summary.json says of accuracy and format.
 void add_composition(const EvalFiles& eval, Composition& sum) {
   if (!eval.labels.empty()) {
-    for (const ResponseLabel& label : eval.labels) ++sum.counts[grade::index_of(label.label)];
+    for (const report::ResponseLabel& label : eval.labels) ++sum.counts[grade::index_of(label.label)];
     sum.total += static_cast<double>(eval.labels.size());
     return;
   }
@@ -107,7 +108,7 @@ void add_composition(const EvalFiles& eval, Composition& sum) {
   }
 }
 
-std::optional<Composition> composition_of(const StudyFiles& study, const std::string& name) {
+std::optional<Composition> composition_of(const StudyResults& study, const std::string& name) {
   Composition sum;
   for (const EvalFiles* eval : evals_of(study, name)) add_composition(*eval, sum);
   if (sum.total <= 0) return std::nullopt;
@@ -117,13 +118,6 @@ std::optional<Composition> composition_of(const StudyFiles& study, const std::st
 
 constexpr std::array<Label, 5> kShownLabels = {Label::kCorrect, Label::kReasoning, Label::kArithmetic,
                                                Label::kPrematureStop, Label::kFormat};
-
-std::vector<std::string> behaviour_names() {
-  std::vector<std::string> names = {kBase};
-  names.insert(names.end(), main_arms().begin(), main_arms().end());
-  names.emplace_back(kTeacher);
-  return names;
-}
 
 Block errors_block(const StudyView& view) {
   Block block = titled("error-distribution", "What responses are made of, in percent");
@@ -139,8 +133,8 @@ Block errors_block(const StudyView& view) {
     if (!count || !total) return std::nullopt;
     return 100 * *count / *total;
   };
-  for (const std::string& name : behaviour_names()) {
-    const std::optional<Composition> composition = composition_of(view.files, name);
+  for (const std::string& name : main_arms_and_untrained()) {
+    const std::optional<Composition> composition = composition_of(view.results, name);
     if (!composition) {
       absent.push_back(name);
       continue;
@@ -153,7 +147,8 @@ Block errors_block(const StudyView& view) {
     for (const Label label : kShownLabels) cells.push_back(number(paper_share(name, label), 1));
     table.add(std::move(cells));
   }
-  for (const char* arm : {"sampled_rkl", "fixed_mid"}) {
+  for (const std::string& arm : compared_arms()) {
+    if (!has_transitions(arm)) continue;
     for (const Label label : {Label::kReasoning, Label::kArithmetic, Label::kPrematureStop, Label::kFormat}) {
       const std::optional<Contrast> contrast = view.grades.label_contrast(arm, "routeopd", label);
       const double paper = *paper_share("routeopd", label) - *paper_share(arm, label);
@@ -173,7 +168,7 @@ using ResponseKey = std::tuple<std::string, std::string, std::int64_t>;
 
 std::map<ResponseKey, Label> labels_by_key(const EvalFiles& eval) {
   std::map<ResponseKey, Label> labels;
-  for (const ResponseLabel& label : eval.labels)
+  for (const report::ResponseLabel& label : eval.labels)
     labels[{label.suite, label.problem, label.sample}] = label.label;
   return labels;
 }
@@ -184,7 +179,7 @@ struct ErrorTransitions {
 };
 
 // Over the seeds that both have labels of.
-std::optional<ErrorTransitions> error_transitions(const StudyFiles& study, const std::string& first,
+std::optional<ErrorTransitions> error_transitions(const StudyResults& study, const std::string& first,
                                                   const std::string& second) {
   ErrorTransitions sum;
   bool any = false;
@@ -213,14 +208,14 @@ Block error_transitions_block(const StudyView& view) {
   std::vector<std::string> titles = {"transition"}, absent;
   std::vector<std::pair<std::string, ErrorTransitions>> columns;
   for (const std::string& arm : compared_arms()) {
-    const std::optional<ErrorTransitions> counts = error_transitions(view.files, arm, "routeopd");
+    const std::optional<ErrorTransitions> counts = error_transitions(view.results, arm, "routeopd");
     if (!counts) {
       absent.push_back(arm);
       continue;
     }
     columns.emplace_back(arm, *counts);
     titles.push_back(arm + " → routeopd");
-    if (in_paper(arm)) titles.push_back(arm + ", paper");
+    if (has_transitions(arm)) titles.push_back(arm + ", paper");
   }
   say_absent(block, absent, "labels of the same seed of routeopd and of");
   if (columns.empty()) return block;
@@ -232,14 +227,14 @@ Block error_transitions_block(const StudyView& view) {
       Cells cells = {into ? name + " → correct" : "correct → " + name};
       for (const auto& [arm, counts] : columns) {
         cells.push_back(grouped((into ? counts.into : counts.out)[grade::index_of(label)]));
-        if (in_paper(arm))
+        if (has_transitions(arm))
           cells.push_back(paper_cell("error-transitions", (into ? "into " : "out ") + name, arm, 0));
       }
       table.add(std::move(cells));
     }
   }
   for (const auto& [arm, counts] : columns) {
-    if (!in_paper(arm)) continue;
+    if (!has_transitions(arm)) continue;
     double repaired = 0;
     for (const char* row : {"into reasoning", "into arithmetic", "into premature_stop", "into format"})
       repaired += *paper_number("error-transitions", row, arm);
@@ -257,19 +252,19 @@ Block error_transitions_block(const StudyView& view) {
 
 Block lengths_block(const StudyView& view) {
   Block block = titled("response-lengths", "Lengths in tokens and formats, mean over seeds");
-  struct Column {
+  struct LengthColumn {
     const char* key;
     const char* title;
   };
-  static constexpr std::array<Column, 5> kLengths = {
+  static constexpr std::array<LengthColumn, 5> kLengths = {
       {{"mean", "mean"}, {"p25", "P25"}, {"p50", "median"}, {"p75", "P75"}, {"p90", "P90"}}};
-  static constexpr std::array<Column, 2> kRates = {
+  static constexpr std::array<LengthColumn, 2> kRates = {
       {{"clip_rate", "clipped %"}, {"format_rate", "format valid %"}}};
   std::vector<std::string> titles = {"arm"}, absent;
-  for (const Column& column : kLengths) titles.emplace_back(column.title);
-  for (const Column& column : kRates) titles.emplace_back(column.title);
-  for (const Column& column : kLengths) titles.push_back(fmt::format("paper {}", column.title));
-  for (const Column& column : kRates) titles.push_back(fmt::format("paper {}", column.title));
+  for (const LengthColumn& column : kLengths) titles.emplace_back(column.title);
+  for (const LengthColumn& column : kRates) titles.emplace_back(column.title);
+  for (const LengthColumn& column : kLengths) titles.push_back(fmt::format("paper {}", column.title));
+  for (const LengthColumn& column : kRates) titles.push_back(fmt::format("paper {}", column.title));
   TextTable table = number_table(titles);
   const auto in_summary = [](const Json& summary, const char* key) {
     const bool rate = std::string_view(key).ends_with("_rate");
@@ -277,19 +272,20 @@ Block lengths_block(const StudyView& view) {
   };
   const auto mean = [&](const std::string& name, const char* key) {
     std::vector<std::optional<double>> values;
-    for (const EvalFiles* eval : evals_of(view.files, name)) values.push_back(in_summary(eval->summary, key));
+    for (const EvalFiles* eval : evals_of(view.results, name))
+      values.push_back(in_summary(eval->summary, key));
     return mean_of(values);
   };
-  for (const std::string& name : behaviour_names()) {
+  for (const std::string& name : main_arms_and_untrained()) {
     if (!mean(name, "mean") && !mean(name, "clip_rate")) {
       absent.push_back(name);
       continue;
     }
     Cells cells = {name};
-    for (const Column& column : kLengths) cells.push_back(number(mean(name, column.key), 1));
-    for (const Column& column : kRates) cells.push_back(percent(mean(name, column.key)));
-    for (const Column& column : kLengths) cells.push_back(paper_cell("lengths", name, column.key, 0));
-    for (const Column& column : kRates) cells.push_back(paper_cell("lengths", name, column.key, 2));
+    for (const LengthColumn& column : kLengths) cells.push_back(number(mean(name, column.key), 1));
+    for (const LengthColumn& column : kRates) cells.push_back(percent(mean(name, column.key)));
+    for (const LengthColumn& column : kLengths) cells.push_back(paper_cell("lengths", name, column.key, 0));
+    for (const LengthColumn& column : kRates) cells.push_back(paper_cell("lengths", name, column.key, 2));
     table.add(std::move(cells));
   }
   const auto compare = [&](const char* what, const char* key, double unit, int digits) {
@@ -303,7 +299,7 @@ Block lengths_block(const StudyView& view) {
     say(block.words,
         level_sentence(
             what, level("routeopd", *mine), level("sampled_rkl", *other), digits,
-            {.difference = {}, .per_seed = seed_differences(view.files, "routeopd", "sampled_rkl", own)}));
+            {.difference = {}, .per_seed = seed_differences(view.results, "routeopd", "sampled_rkl", own)}));
   };
   compare("mean length", "mean", 1, 1);
   compare("share of clipped responses", "clip_rate", 100, 2);
@@ -318,4 +314,4 @@ std::vector<Block> behaviour_blocks(const StudyView& view) {
   return {transitions_block(view), errors_block(view), error_transitions_block(view), lengths_block(view)};
 }
 
-}  // namespace routeopd::report
+}  // namespace routeopd::study

@@ -1,13 +1,64 @@
-// What each part of the method is worth: every variant against fixed_mid, in blocks.
-//
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include "routeopd/study/component_contrasts.h"
 
+#include <algorithm>
+#include <array>
+
+#include "routeopd/report/arms.h"
 #include "routeopd/report/charts/palette.h"
 #include "routeopd/report/charts/spec.h"
-#include "routeopd/report/charts/study_charts.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
+namespace {
+
+using report::add_row_panels;
+using report::category;
+using report::chart_color;
+using report::chart_of;
+using report::finite;
+using report::quantity;
+using report::shown_series;
+using report::table_of_rows;
+
+// A block of the figure; `paper` is the paper's table that has its arms.
+struct Panel {
+  report::Component component;
+  const char* title;
+  const char* paper;
+};
+constexpr std::array<Panel, 5> kPanels = {{{report::Component::kDestination, "Destination", "destination"},
+                                           {report::Component::kUpdateForm, "Update form", "objective"},
+                                           {report::Component::kTarget, "Target", "objective"},
+                                           {report::Component::kBudget, "Budget", "budget"},
+                                           {report::Component::kOurs, "Not in the paper", "objective"}}};
+
+// Controls first, then the main arms among them.
+std::vector<std::string> arms_of(report::Component component) {
+  std::vector<std::string> names;
+  for (const bool main : {false, true}) {
+    for (const report::Arm& arm : report::kArms)
+      if (arm.component == component && arm.main == main) names.emplace_back(arm.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+Block component_contrasts(const StudyGrades& grades) {
+  std::vector<ContrastPoint> points;
+  for (const Panel& panel : kPanels) {
+    for (const std::string& name : arms_of(panel.component)) {
+      const std::optional<Contrast> contrast = grades.contrast(kAblationReference, name);
+      if (!contrast) continue;
+      const grade::Interval& difference = contrast->difference;
+      points.push_back({.block = panel.title,
+                        .name = name,
+                        .contrast = {100 * difference.mean, 100 * difference.low, 100 * difference.high},
+                        .paper = paper_difference(panel.paper, name, kAblationReference, "avg")});
+    }
+  }
+  return component_contrasts_figure(points);
+}
 
 Block component_contrasts_figure(const std::vector<ContrastPoint>& points) {
   Block block = titled("component-contrasts", "Matched controls against fixed-mid");
@@ -82,4 +133,4 @@ Block component_contrasts_figure(const std::vector<ContrastPoint>& points) {
   return block;
 }
 
-}  // namespace routeopd::report
+}  // namespace routeopd::study

@@ -1,6 +1,5 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/lab/concentration.h"
+#include "routeopd/study/concentration.h"
 
 #include <algorithm>
 #include <span>
@@ -8,10 +7,10 @@
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/engine/score_rollout.h"
-#include "routeopd/lab/variants.h"
+#include "routeopd/study/variants.h"
 #include "routeopd/train/route_rollout.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 namespace {
 
 constexpr std::int32_t kResponses = 4;
@@ -81,4 +80,4 @@ void write_concentration(const std::filesystem::path& path, const LoadedPair& pa
   file.commit();
 }
 
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

@@ -1,9 +1,10 @@
-// How concentrated the teacher's demand is on a problem: the M-weighted mean concentration c over the states that the
-// untrained student visits on it. The mapping from states to problems is ours (the paper does not say).
+// How concentrated the teacher's demand is on a problem: the M-weighted mean concentration c over the states
+// that the untrained student visits on it. The mapping from states to problems is ours (the paper does not
+// say).
 //
-//   concentration.jsonl {"suite", "problem", "states", "mass", "concentration", "budget"}, a line a problem: valid states,
-//   their mean M; of the routed ones, which alone have a c, sum of M c / sum of M and the mean budget (null where none is)
-//
+//   concentration.jsonl {"suite", "problem", "states", "mass", "concentration", "budget"}, one line for each
+//   problem: valid states, their mean M; of the routed ones, which alone have a c, sum of M c / sum of M and the
+//   mean budget (null where none is)
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,10 +13,10 @@
 #include <functional>
 #include <string>
 
-#include "routeopd/lab/loaded_pair.h"
+#include "routeopd/study/loaded_pair.h"
 #include "routeopd/types/routes.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 
 // What a line is made of: sums over the states of a problem.
 struct ConcentrationSums {
@@ -27,9 +28,10 @@ struct ConcentrationSums {
   Json json(const std::string& suite, const std::string& problem) const;
 };
 
-// Four responses a problem at temperature 1, read by the teacher, routed as the study's `routeopd`. The file appears whole.
+// Four responses a problem at temperature 1, read by the teacher, routed as the study's `routeopd`. The file
+// appears whole.
 void write_concentration(const std::filesystem::path& path, const LoadedPair& pair,
                          const StudyOptions& options,
                          const std::function<void(std::int64_t done, std::int64_t total)>& watch = {});
 
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

@@ -1,26 +1,23 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/lab/cost.h"
+#include "routeopd/study/cost.h"
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <map>
 
 #include "routeopd/base/interrupt.h"
 #include "routeopd/base/memory.h"
-#include "routeopd/grade/statistics.h"
-#include "routeopd/lab/route_cost.h"
+#include "routeopd/study/route_cost.h"
+#include "routeopd/study/study_pace.h"
 #include "routeopd/train/metrics.h"
 #include "routeopd/train/stages.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 namespace {
 
-constexpr const char* kReference = "sampled_rkl";
-
-// As the study calls the runs of these settings, where it has some: their accuracy and their cost are drawn as one point.
+// As the study calls the runs of these settings, where it has some: their accuracy and their cost are drawn
+// as one point.
 std::string name_of_shape(std::int32_t k, std::int32_t m, const StudyOptions& options) {
   if (m == options.m) return fmt::format("routeopd-k{}", k);
   if (k == options.k) return fmt::format("routeopd-m{}", m);
@@ -33,17 +30,12 @@ constexpr std::array<double, 30> kStudent = {
     2.120,  2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
 constexpr double kNormal = 1.96;
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return grade::quantile(values, 0.5);
-}
-
 Json json_of(const RatioInterval& interval) {
   const auto or_null = [](const std::optional<double>& end) { return end ? Json(*end) : Json(); };
   return {{"mean", interval.mean}, {"low", or_null(interval.low)}, {"high", or_null(interval.high)}};
 }
 
-// What one arm gave, a value a round.
+// What one arm gave, one value for each round.
 struct Measured {
   std::map<std::string, std::vector<double>> seconds;  // by stage
   std::vector<double> peak_bytes;
@@ -52,7 +44,7 @@ struct Measured {
   Json json(const Variant& variant, const StudyOptions& options, const Measured& reference) const {
     const routing::ObjectiveOptions objective = objective_of(variant, options);
     Json medians = Json::object();
-    for (const auto& [stage, values] : seconds) medians[stage] = median(values);
+    for (const auto& [stage, values] : seconds) medians[stage] = median_of(values);
     const auto relative = [&](const char* stage) {
       std::vector<double> ratios;
       for (std::size_t r = 0; r < seconds.at(stage).size(); ++r)
@@ -60,11 +52,11 @@ struct Measured {
       return json_of(interval_over_rounds(ratios));
     };
     return {{"name", variant.name},
-            {"k", objective.k == routing::kFullSupport ? Json("full") : Json(objective.k)},
+            {"k", support_json(objective.k)},
             {"m", objective.m},
             {"seconds", medians},
-            {"tokens_per_second", static_cast<double>(tokens) / median(seconds.at("total"))},
-            {"peak_bytes", static_cast<std::int64_t>(median(peak_bytes))},
+            {"tokens_per_second", static_cast<double>(tokens) / median_of(seconds.at("total"))},
+            {"peak_bytes", static_cast<std::int64_t>(median_of(peak_bytes))},
             {"teacher_calls", responses},
             {"relative_total", relative("total")},
             {"relative_learn", relative("learn")}};
@@ -112,17 +104,13 @@ void measure(const LoadedPair& pair, const Variant& variant, const StudyOptions&
 }  // namespace
 
 std::vector<Variant> cost_variants(const StudyOptions& options) {
-  const auto said = [&](const std::string& name) {
-    return options.arms.empty() ||
-           std::find(options.arms.begin(), options.arms.end(), name) != options.arms.end();
-  };
   std::vector<Variant> chosen;
   for (const Variant& variant : all_variants(options)) {
-    if (variant.family == Family::kMain && (variant.name == kReference || said(variant.name)))
+    if (variant.family == Family::kMain && (variant.name == kMainReference || keeps(options, variant.name)))
       chosen.push_back(variant);
   }
   const auto add = [&](const Variant& variant) {
-    if (said("routeopd") || said(variant.name)) chosen.push_back(variant);
+    if (keeps(options, "routeopd") || keeps(options, variant.name)) chosen.push_back(variant);
   };
   for (const auto& [k, m] : kRouteShapes) {
     if (k != options.k || m != options.m)
@@ -157,14 +145,12 @@ Json measure_cost(const LoadedPair& pair, const StudyOptions& options,
   for (std::size_t i = 0; i < prompts.size(); ++i) prompts[i].number = static_cast<std::uint32_t>(i);
   const std::vector<Variant> variants = cost_variants(options);
   std::vector<Measured> measured(variants.size());
-  using Clock = std::chrono::steady_clock;
   std::int64_t done = 0;
   Clock::time_point last = Clock::now();
   const auto tell = [&](std::int64_t steps) {
     done += steps;
-    const Clock::time_point now = Clock::now();
-    if (watch) watch(done, cost_steps(options), std::chrono::duration<double>(now - last).count());
-    last = now;
+    if (watch) watch(done, cost_steps(options), seconds_since(last));
+    last = Clock::now();
   };
   for (std::int32_t round = 0; round < options.rounds; ++round) {
     for (std::size_t v = 0; v < variants.size(); ++v) {
@@ -173,7 +159,7 @@ Json measure_cost(const LoadedPair& pair, const StudyOptions& options,
     }
   }
   const auto reference = std::find_if(variants.begin(), variants.end(),
-                                      [](const Variant& variant) { return variant.name == kReference; });
+                                      [](const Variant& variant) { return variant.name == kMainReference; });
   Json arms = Json::array();
   for (std::size_t v = 0; v < variants.size(); ++v)
     arms.push_back(measured[v].json(variants[v], options,
@@ -182,4 +168,4 @@ Json measure_cost(const LoadedPair& pair, const StudyOptions& options,
   return {{"rounds", options.rounds}, {"arms", arms}, {"routes", routes}};
 }
 
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

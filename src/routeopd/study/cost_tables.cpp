@@ -1,19 +1,15 @@
-// What a step costs, and what of it is the making of routes.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/cost_tables.h"
+
 #include <fmt/format.h>
 
-#include "routeopd/report/cells.h"
-#include "routeopd/report/effects.h"
-#include "routeopd/report/paper_numbers.h"
-#include "routeopd/report/study_table_parts.h"
-#include "routeopd/report/tolerant_files.h"
-#include "routeopd/report/visible_text.h"
+#include "routeopd/study/effects.h"
+#include "routeopd/study/paper_numbers.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
 
-std::string setting(const Json& entry, const char* key) {
+std::string setting_cell(const Json& entry, const char* key) {
   if (const std::optional<std::int64_t> value = whole_at(entry, key)) return std::to_string(*value);
   const std::string text = text_at(entry, key);
   return text.empty() ? kDash : visible(text.substr(0, 20));
@@ -29,8 +25,8 @@ bool paper_has(const char* id, const std::string& row) {
 std::string paper_row(const StudyView& view, const char* id, const std::string& k, const std::string& m) {
   const std::string exact = fmt::format("k{} m{}", k, m);
   const Json options =
-      view.files.manifest.is_object() ? view.files.manifest.value("options", Json()) : Json();
-  const bool own_k = setting(options, "k") == k && m != "2";
+      view.results.manifest.is_object() ? view.results.manifest.value("options", Json()) : Json();
+  const bool own_k = setting_cell(options, "k") == k && m != "2";
   return paper_has(id, exact) ? exact : own_k ? fmt::format("k32 m{}", m) : exact;
 }
 
@@ -59,10 +55,10 @@ Block cost_block(const StudyView& view) {
                     "relative teacher calls", "relative time [95 %]", "relative learner time [95 %]",
                     "paper s a step", "paper learner s", "paper tokens/s", "paper peak GB",
                     "paper teacher calls", "paper relative time", "paper relative learner time"});
-  for (const Json& entry : list_at(view.files.cost, "arms")) {
+  for (const Json& entry : list_at(view.results.cost, "arms")) {
     const std::string name = text_at(entry, "name");
     if (name.empty()) continue;
-    const std::string k = setting(entry, "k"), m = setting(entry, "m");
+    const std::string k = setting_cell(entry, "k"), m = setting_cell(entry, "m");
     const std::string row = name.starts_with("routeopd") ? paper_row(view, "cost", k, m) : name;
     const auto thousand = [&](const char* stage) {
       const std::optional<double> seconds = number_at(entry, {"seconds", stage});
@@ -74,7 +70,7 @@ Block cost_block(const StudyView& view) {
     table.add({visible(name), k, m, thousand("total"), thousand("learn"),
                number(number_at(entry, {"tokens_per_second"}), 0),
                number(bytes ? std::optional(*bytes / 1e6) : std::nullopt, 0),
-               number(relative_calls(view.files.cost, entry), 2), ratio(entry, "relative_total"),
+               number(relative_calls(view.results.cost, entry), 2), ratio(entry, "relative_total"),
                ratio(entry, "relative_learn"), paper_cell("cost", row, "total", 1), number(learner, 1),
                paper_cell("cost", row, "tokens_per_second", 0), paper_cell("cost", row, "peak", 1),
                paper_cell("cost", row, "teacher_calls", 2), paper_cell("cost", row, "relative", 3),
@@ -98,7 +94,7 @@ Block cost_block(const StudyView& view) {
   say(block.words, fmt::format("Times are medians of {} interleaved rounds; ratios are geometric means of "
                                "those to sampled_rkl in the "
                                "same round, with t intervals of their logarithms.",
-                               number(number_at(view.files.cost, {"rounds"}), 0)));
+                               number(number_at(view.results.cost, {"rounds"}), 0)));
   block.table = std::move(table);
   return block;
 }
@@ -110,8 +106,9 @@ struct RouteShape {
 std::string growth_sentence(const StudyView& view, const char* key, const char* what, const RouteShape& from,
                             const RouteShape& to) {
   const auto here = [&](const RouteShape& shape) -> std::optional<double> {
-    for (const Json& entry : list_at(view.files.cost, "routes"))
-      if (setting(entry, "k") == shape.k && setting(entry, "m") == shape.m) return number_at(entry, {key});
+    for (const Json& entry : list_at(view.results.cost, "routes"))
+      if (setting_cell(entry, "k") == shape.k && setting_cell(entry, "m") == shape.m)
+        return number_at(entry, {key});
     return std::nullopt;
   };
   const auto paper = [&](const RouteShape& shape) {
@@ -125,12 +122,12 @@ std::string growth_sentence(const StudyView& view, const char* key, const char* 
       from.m, to.k, to.m, what, number(*paper_high / *paper_low, 1), number(*high / *low, 1));
 }
 
-Block routes_block(const StudyView& view) {
+Block route_construction_block(const StudyView& view) {
   Block block = titled("route-construction", "Making the routes of a step, in milliseconds");
   TextTable table = number_table(
       {"k", "m", "top k", "routing", "pair gather", "paper top k", "paper routing", "paper pair gather"});
-  for (const Json& entry : list_at(view.files.cost, "routes")) {
-    const std::string k = setting(entry, "k"), m = setting(entry, "m");
+  for (const Json& entry : list_at(view.results.cost, "routes")) {
+    const std::string k = setting_cell(entry, "k"), m = setting_cell(entry, "m");
     const std::string row = paper_row(view, "routes", k, m);
     table.add({k, m, number(number_at(entry, {"top_k_ms"}), 2), number(number_at(entry, {"routing_ms"}), 2),
                number(number_at(entry, {"gather_ms"}), 2), paper_cell("routes", row, "top_k_ms", 1),
@@ -152,7 +149,7 @@ Block routes_block(const StudyView& view) {
 }  // namespace
 
 std::vector<Block> cost_blocks(const StudyView& view) {
-  return {cost_block(view), routes_block(view)};
+  return {cost_block(view), route_construction_block(view)};
 }
 
-}  // namespace routeopd::report
+}  // namespace routeopd::study

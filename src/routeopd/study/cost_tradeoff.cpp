@@ -1,26 +1,79 @@
-// Accuracy against what a step costs.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/cost_tradeoff.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "routeopd/report/arms.h"
 #include "routeopd/report/charts/palette.h"
 #include "routeopd/report/charts/spec.h"
-#include "routeopd/report/charts/study_charts.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
 
-constexpr double kWidth = 480, kHeight = 300;
+using report::category;
+using report::chart_color;
+using report::chart_of;
+using report::Extent;
+using report::extent_of;
+using report::finite;
+using report::label_layer;
+using report::LabelledPoint;
+using report::LabelPlace;
+using report::place_labels;
+using report::quantity;
+using report::scales_of_series;
+using report::SeriesScales;
+using report::shown_series;
+using report::table_of_rows;
 
-// Marker area in square pixels, in proportion to the memory: 320 for the heaviest arm, and never too small to be seen.
+constexpr double kCostWidth = 480, kCostHeight = 300;  // pixels
+constexpr double kFullSupport = 1e9;                   // after every number on the line of the k sweep
+
+// Marker area in square pixels, in proportion to the memory: 320 for the heaviest arm, and never too small to
+// be seen.
 double area_of(double bytes, double heaviest) {
   return heaviest > 0 ? std::max(320 * bytes / heaviest, 24.0) : 200;
 }
 
+std::optional<double> overhead_of(const std::optional<double>& ratio) {
+  return ratio ? std::optional(100 * (*ratio - 1)) : std::nullopt;
+}
+
+double support_of(const Json& arm) {
+  const auto k = arm.find("k");
+  if (k == arm.end()) return 0;
+  if (k->is_string()) return *k == "full" ? kFullSupport : 0;
+  return k->is_number() ? k->get<double>() : 0;
+}
+
+bool is_main(const std::string& name) {
+  const report::Arm* const arm = report::find_arm(name);
+  return arm != nullptr && arm->main;
+}
+
 }  // namespace
+
+Block cost_tradeoff(const StudyResults& study, const StudyGrades& grades) {
+  std::vector<CostPoint> points;
+  for (const Json& arm : list_at(study.cost, "arms")) {
+    const std::string name = text_at(arm, "name");
+    const auto overhead = overhead_of(number_at(arm, {"relative_total", "mean"}));
+    const bool swept = name == "routeopd" || name.starts_with("routeopd-k");
+    if (!overhead || !(swept || is_main(name))) continue;
+    const std::optional<Accuracy> accuracy = grades.accuracy(name);
+    if (!accuracy) continue;
+    points.push_back({.name = name,
+                      .overhead = {*overhead, overhead_of(number_at(arm, {"relative_total", "low"})),
+                                   overhead_of(number_at(arm, {"relative_total", "high"}))},
+                      .accuracy = {100 * accuracy->average.mean, {}, {}},
+                      .peak_bytes = number_at(arm, {"peak_bytes"}).value_or(0),
+                      .k = swept ? support_of(arm) : 0});
+  }
+  return cost_tradeoff_figure(points);
+}
 
 Block cost_tradeoff_figure(const std::vector<CostPoint>& points) {
   Block block = titled("cost-tradeoff", "Accuracy against cost");
@@ -44,19 +97,19 @@ Block cost_tradeoff_figure(const std::vector<CostPoint>& points) {
   }
   const Extent x = extent_of(overheads, 0.12), y = extent_of(accuracies, 0.08);
   const double heaviest = *std::max_element(bytes.begin(), bytes.end());
-  const double per_percent = kWidth / (x.high - x.low);  // pixels
+  const double per_percent = kCostWidth / (x.high - x.low);  // pixels
   std::vector<LabelledPoint> labelled;
   std::vector<std::string> names;
   for (const CostPoint& point : points) {
     labelled.push_back(
-        {(point.overhead.value - x.low) / (x.high - x.low) * kWidth,
-         (y.high - point.accuracy.value) / (y.high - y.low) * kHeight,
+        {(point.overhead.value - x.low) / (x.high - x.low) * kCostWidth,
+         (y.high - point.accuracy.value) / (y.high - y.low) * kCostHeight,
          std::sqrt(area_of(point.peak_bytes, heaviest)) / 2, shown_series(point.name),
          (point.overhead.value - point.overhead.low.value_or(point.overhead.value)) * per_percent,
          (point.overhead.high.value_or(point.overhead.value) - point.overhead.value) * per_percent});
     names.push_back(point.name);
   }
-  const std::vector<LabelPlace> places = place_labels(labelled, kWidth, kHeight);
+  const std::vector<LabelPlace> places = place_labels(labelled, kCostWidth, kCostHeight);
   Json rows = Json::array(), sweep = Json::array();
   for (std::size_t i = 0; i < points.size(); ++i) {
     const CostPoint& point = points[i];
@@ -103,8 +156,8 @@ Block cost_tradeoff_figure(const std::vector<CostPoint>& points) {
       "Scatter plot of accuracy in percent against the time of a step beyond that of sampled-RKL in percent; "
       "the area of a marker is the peak memory.",
       rows);
-  block.chart["width"] = kWidth;
-  block.chart["height"] = kHeight;
+  block.chart["width"] = kCostWidth;
+  block.chart["height"] = kCostHeight;
   block.chart["layer"] = Json::array(
       {{{"data", {{"values", sweep}}},
         {"mark",
@@ -123,4 +176,4 @@ Block cost_tradeoff_figure(const std::vector<CostPoint>& points) {
   return block;
 }
 
-}  // namespace routeopd::report
+}  // namespace routeopd::study

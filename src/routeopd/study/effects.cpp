@@ -1,16 +1,20 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/report/effects.h"
+#include "routeopd/study/effects.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <cstddef>
 
-#include "routeopd/report/cells.h"
+#include "routeopd/table/cells.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
+
+using table::listed;
+using table::number;
+using table::signed_number;
+using table::significant;
 
 std::string value_text(double value, int digits) {
   return digits == kSignificant ? significant(value) : number(value, digits);
@@ -23,7 +27,8 @@ std::string level_text(const Level& level, int digits) {
                      value_text(level.interval->high, digits));
 }
 
-// What the order of two levels is worth without a paired difference. `sign` is 1 where the paper has the first one higher.
+// What the order of two levels is worth without a paired difference. `sign` is 1 where the paper has the
+// first one higher.
 std::string order_text(const Level& first, const Level& second, double sign, int digits,
                        const Evidence& evidence) {
   const double difference = (first.here - second.here) * sign;
@@ -47,6 +52,11 @@ std::string order_text(const Level& first, const Level& second, double sign, int
 }
 
 }  // namespace
+
+std::string points(const grade::Interval& change) {
+  return fmt::format("{} [{}, {}]", table::points(change.mean), table::points(change.low),
+                     table::points(change.high));
+}
 
 Outcome outcome_of(double paper, const grade::Interval& here) {
   if (here.low <= 0 && here.high >= 0) return Outcome::kNotShown;
@@ -93,4 +103,4 @@ std::string level_sentence(const std::string& what, const Level& first, const Le
                      level_text(first, digits), level_text(second, digits), difference, found);
 }
 
-}  // namespace routeopd::report
+}  // namespace routeopd::study

@@ -1,6 +1,5 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/lab/loaded_pair.h"
+#include "routeopd/study/loaded_pair.h"
 
 #include <algorithm>
 
@@ -8,7 +7,7 @@
 #include "routeopd/eval/eval_directory.h"
 #include "routeopd/lab/checker.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 namespace {
 
 namespace fs = std::filesystem;
@@ -45,12 +44,12 @@ eval::Protocol protocol_of(const train::Recipe& recipe) {
 }
 
 // The problem inside a prompt of the laboratory's template.
-Problem problem_of(const Prompt& prompt, const std::string& words, const std::string& file) {
+lab::Problem problem_of(const Prompt& prompt, const std::string& words, const std::string& file) {
   const std::size_t before = words.find("{problem}");
   const std::size_t around = words.size() - std::string_view("{problem}").size();
   if (before != std::string::npos && prompt.text.size() >= around) {
     if (auto problem =
-            parse_problem(std::string_view(prompt.text).substr(before, prompt.text.size() - around)))
+            lab::parse_problem(std::string_view(prompt.text).substr(before, prompt.text.size() - around)))
       return *problem;
   }
   throw UserError(
@@ -58,8 +57,8 @@ Problem problem_of(const Prompt& prompt, const std::string& words, const std::st
       file, prompt.id);
 }
 
-// Appends those of at most `longest` ids until there are `most`. Numbered anew: every file counts from 0, and the number is
-// the address of the random numbers.
+// Appends those of at most `longest` ids until there are `most`. Numbered anew: every file counts from 0, and
+// the number is the address of the random numbers.
 void take_prompts(std::vector<Prompt>& taken, const std::vector<Prompt>& from, std::int64_t longest,
                   std::int64_t most) {
   for (const Prompt& prompt : from) {
@@ -123,8 +122,8 @@ double LoadedPair::evaluate(const fs::path& directory, const model::Model& stude
     engine::LocalEngine engine(student, tokenizer_.real_ids());
     summary = eval::evaluate_into(directory, engine, suites_, protocol_, tokenizer_, identity, watch).summary;
   }
-  if (pair_.laboratory && !fs::exists(directory / "labels.jsonl")) label_directory(directory, problems_);
+  if (pair_.laboratory && !fs::exists(directory / "labels.jsonl")) lab::label_directory(directory, problems_);
   return (*summary)["avg"].get<double>();
 }
 
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

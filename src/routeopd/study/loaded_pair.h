@@ -1,5 +1,5 @@
-// A study's pair in memory: what all of its runs share. Loaded once; a run gets a copy of the student's weights.
-//
+// A study's pair in memory: what all of its runs share. Loaded once; a run gets a copy of the student's
+// weights.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,17 +10,18 @@
 #include <vector>
 
 #include "routeopd/eval/evaluate.h"
-#include "routeopd/lab/study_options.h"
 #include "routeopd/lab/task.h"
 #include "routeopd/model/model.h"
+#include "routeopd/study/study_options.h"
 #include "routeopd/text/tokenizer.h"
 #include "routeopd/train/inputs.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 
 class LoadedPair {
  public:
-  // Throws UserError as train::load_inputs() does, and for problems that are not the laboratory's where they should be.
+  // Throws UserError as train::load_inputs() does, and for problems that are not the laboratory's where they
+  // should be.
   LoadedPair(const StudyPair& pair, const StudyOptions& options);
   LoadedPair(const LoadedPair&) = delete;
   LoadedPair& operator=(const LoadedPair&) = delete;
@@ -31,8 +32,8 @@ class LoadedPair {
   const std::vector<eval::Suite>& suites() const { return suites_; }
   const std::vector<Prompt>& prompts() const { return prompts_; }
 
-  // What the states of a bank are drawn from: the suites' problems, all of them whatever `problems` says, and behind them
-  // training prompts. At most as many as there are to be states: every answer has one.
+  // What the states of a bank are drawn from: the suites' problems, all of them whatever `problems` says, and
+  // behind them training prompts. At most as many as there are to be states: every answer has one.
   const std::vector<Prompt>& bank_prompts() const { return bank_prompts_; }
 
   // Of a run that begins: the starting student's own copy, the teacher shared.
@@ -41,8 +42,9 @@ class LoadedPair {
   // The recipe of a run but for its arm, seed and directory.
   const train::Recipe& recipe() const { return recipe_; }
 
-  // Evaluates `student` into `directory`, or goes on with it, and labels the responses where the checker can read them.
-  // Nothing where that was done; one whose summary was taken away is made again. `student` is {"path", …}, as summary.json will have it. Gives the average.
+  // Evaluates `student` into `directory`, or goes on with it, and labels the responses where the checker can
+  // read them. Nothing where that was done; one whose summary was taken away is made again. `student` is
+  // {"path", …}, as summary.json will have it. Gives the average.
   double evaluate(const std::filesystem::path& directory, const model::Model& student, const Json& identity,
                   const eval::EvalWatch& watch = {}) const;
 
@@ -56,7 +58,7 @@ class LoadedPair {
   std::string unchecked_;
   eval::Protocol protocol_;
   std::vector<eval::Suite> suites_;
-  std::unordered_map<std::string, Problem> problems_;  // of the laboratory, by id
+  std::unordered_map<std::string, lab::Problem> problems_;  // of the laboratory, by id
 };
 
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

@@ -1,34 +1,28 @@
-// What one step does on the frozen states: arms, the ladder of interventions, strata, single routes.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/mechanism_tables.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <tuple>
 
-#include "routeopd/report/cells.h"
-#include "routeopd/report/effects.h"
-#include "routeopd/report/paper_numbers.h"
-#include "routeopd/report/probe_sentences.h"
-#include "routeopd/report/study_table_parts.h"
-#include "routeopd/report/tolerant_files.h"
-#include "routeopd/report/visible_text.h"
+#include "routeopd/study/effects.h"
+#include "routeopd/study/paper_numbers.h"
+#include "routeopd/study/probe_contrast.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
-
-constexpr const char* kStep = "fresh_adamw";
 
 // A probe of the study; a sentence in the block where it cannot be read.
 const ProbeFiles* probe_of(const StudyView& view, const std::string& name, Block& block) {
-  const ProbeFiles* const probe = view.files.probe(name);
+  const ProbeFiles* const probe = view.results.probe(name);
   if (probe != nullptr && !list_at(probe->probe, "rows").empty()) return probe;
   block.missing.push_back(fmt::format("The study has no readable probe \"{}\".", name));
   return nullptr;
 }
 
-Block arms_block(const StudyView& view) {
+Block probed_arms_block(const StudyView& view) {
   Block block = titled("probe-arms", "Fidelity and leakage of one fresh AdamW step, by state");
   const ProbeFiles* const probe = probe_of(view, "arms", block);
   if (probe == nullptr) return block;
@@ -46,11 +40,12 @@ Block arms_block(const StudyView& view) {
          paper_cell("mean-leakage", name, "leakage", 1), paper_cell("probes", name, "leakage median", 1)});
   }
   for (const char* key : {"fidelity", "leakage"}) {
-    const auto of = [&](const char* name) {
+    const auto of = [&](const std::string& name) {
       return ProbedLevel{{name, kStep}, name, paper_number("mean-leakage", name, key)};
     };
-    for (const char* other : {"sampled_rkl", "rank_matched", "fixed_mid"})
-      say(block.words, step_sentence(*probe, key, of("routeopd"), of(other)));
+    for (const PaperRow& other : paper_table("mean-leakage").rows)
+      if (other.name != "routeopd")
+        say(block.words, step_sentence(*probe, key, of("routeopd"), of(other.name)));
     say(block.words, step_sentence(*probe, key, of("fixed_mid"), of("rank_matched")));
   }
   if (table.rows().empty()) {
@@ -111,52 +106,57 @@ Block ladder_block(const StudyView& view) {
                                       *fresh, *matched, digits));
   }
   say_absent(block, absent, "readable row of routeopd in the probe for");
-  for (const StudyProbe& each : view.files.probes)
+  for (const StudyProbe& each : view.results.probes)
     if (each.name == "ladder" && !each.at.empty())
       say(block.words, fmt::format("Measured at {}.", visible(each.at)));
   if (!table.rows().empty()) block.table = std::move(table);
   return block;
 }
 
-struct Column {
+struct StrataColumn {
   const char* key;
   const char* title;
   bool fraction;
 };
 
-// RouteOPD and our own arms.
-constexpr std::array<const char*, 4> kStrataArms = {"routeopd", "exact", "union_rkl", "union_fkl"};
+// `between` comes after routeopd, and our own arms at the end.
+std::vector<std::string> routeopd_and_own_arms(const std::vector<std::string>& between = {}) {
+  std::vector<std::string> names = {"routeopd"};
+  names.insert(names.end(), between.begin(), between.end());
+  for (const std::string& arm : own_arms()) names.push_back(arm);
+  return names;
+}
 
-const Json& strata_of(const ProbeFiles& probe, const char* arm, const std::string& kind) {
+const Json& strata_of(const ProbeFiles& probe, const std::string& arm, const std::string& kind) {
   static const Json none = Json::object();
   const Json& row = probe.row(arm, kStep);
   return list_at(row.is_object() && row.contains("strata") ? row["strata"] : none, kind.c_str());
 }
 
-// Strata of a fresh AdamW step of routeopd, beside the paper's quartiles, and of our arms. Deficit reduction is in percent of
-// mass.
+// Strata of a fresh AdamW step of routeopd, beside the paper's quartiles, and of our arms. Deficit reduction
+// is in percent of mass.
 Block strata_block(const StudyView& view, const std::string& paper, const std::string& title,
-                   const std::vector<Column>& columns) {
+                   const std::vector<StrataColumn>& columns) {
   Block block = titled("strata-" + paper, title);
   const ProbeFiles* const probe = probe_of(view, "arms", block);
   if (probe == nullptr) return block;
   const Json& list = strata_of(*probe, "routeopd", paper);
   std::vector<std::string> titles = {"quartile", "arm", "states"};
-  for (const Column& column : columns) {
+  for (const StrataColumn& column : columns) {
     titles.emplace_back(column.title);
     titles.push_back(fmt::format("{}, paper", column.title));
   }
   TextTable table = number_table(titles);
-  for (const char* arm : kStrataArms) {
+  for (const std::string& arm : routeopd_and_own_arms()) {
     const Json& own = strata_of(*probe, arm, paper);
     for (std::size_t q = 0; q < std::min<std::size_t>(4, own.size()); ++q) {
       const std::string name = fmt::format("Q{}", q + 1);
       Cells cells = {name, arm, number(number_at(own[q], {"states"}), 0)};
-      for (const Column& column : columns) {
+      for (const StrataColumn& column : columns) {
         const int digits = std::string_view(column.key) == "deficit_reduction" || !column.fraction ? 2 : 1;
         const std::optional<double> value = number_at(own[q], {column.key});
         cells.push_back(column.fraction ? percent(value, digits) : number(value, digits));
-        cells.push_back(arm == kStrataArms.front() ? paper_cell(paper, name, column.key, digits) : kDash);
+        cells.push_back(arm == "routeopd" ? paper_cell(paper, name, column.key, digits) : kDash);
       }
       table.add(std::move(cells));
     }
@@ -166,7 +166,7 @@ Block strata_block(const StudyView& view, const std::string& paper, const std::s
         fmt::format("{}: routeopd has no four strata \"{}\".", visible(probe->shown), paper));
     if (list.empty()) return block;
   } else {
-    for (const Column& column : columns) {
+    for (const StrataColumn& column : columns) {
       const double unit = column.fraction ? 100 : 1;
       const auto first = number_at(list[0], {column.key}), last = number_at(list[3], {column.key});
       const std::string key = column.key;
@@ -186,7 +186,7 @@ Block strata_block(const StudyView& view, const std::string& paper, const std::s
 }
 
 // Mechanism by concentration: the paper has the states and budgets of its bins alone.
-Block concentration_block(const StudyView& view) {
+Block strata_by_concentration(const StudyView& view) {
   Block block =
       titled("strata-concentration", "One step by the concentration of the teacher's demand at a state");
   const ProbeFiles* const probe = probe_of(view, "arms", block);
@@ -194,10 +194,10 @@ Block concentration_block(const StudyView& view) {
   TextTable table = number_table({"concentration", "arm", "states", "budget", "fidelity %", "leakage %",
                                   "deficit reduction %", "completion %", "paper states", "paper budget"});
   const std::vector<PaperRow>& bins = paper_table("concentration").rows;
-  for (const char* arm : {"routeopd", "fixed_mid", "exact", "union_rkl", "union_fkl"}) {
+  for (const std::string& arm : routeopd_and_own_arms({kAblationReference})) {
     const Json& list = strata_of(*probe, arm, "concentration");
     for (std::size_t b = 0; b < std::min(bins.size(), list.size()); ++b) {
-      const bool adaptive = std::string_view(arm) == "routeopd";
+      const bool adaptive = arm == "routeopd";
       table.add(
           {bins[b].name, arm, number(number_at(list[b], {"states"}), 0),
            number(number_at(list[b], {"budget"}), 3), percent(number_at(list[b], {"fidelity"}), 1),
@@ -215,7 +215,7 @@ Block concentration_block(const StudyView& view) {
 }
 
 // The best, the median and the worst completed route.
-Block routes_block(const StudyView& view) {
+Block route_cases_block(const StudyView& view) {
   Block block = titled("route-cases", "Single routes of routeopd under one fresh AdamW step");
   const ProbeFiles* const probe = probe_of(view, "arms", block);
   if (probe == nullptr) return block;
@@ -273,17 +273,17 @@ Block routes_block(const StudyView& view) {
 }  // namespace
 
 std::vector<Block> mechanism_blocks(const StudyView& view) {
-  const Column fidelity{"fidelity", "fidelity %", true}, leakage{"leakage", "leakage %", true},
+  const StrataColumn fidelity{"fidelity", "fidelity %", true}, leakage{"leakage", "leakage %", true},
       reduction{"deficit_reduction", "deficit reduction %", true},
       completion{"completion", "completion %", true};
-  return {arms_block(view),
+  return {probed_arms_block(view),
           ladder_block(view),
           strata_block(view, "mismatch", "routeopd by quartile of mismatch mass",
                        {fidelity, leakage, reduction, completion}),
           strata_block(view, "entropy", "routeopd by quartile of the teacher's entropy",
                        {{"entropy", "entropy", false}, fidelity, leakage, reduction}),
-          concentration_block(view),
-          routes_block(view)};
+          strata_by_concentration(view),
+          route_cases_block(view)};
 }
 
-}  // namespace routeopd::report
+}  // namespace routeopd::study

@@ -1,6 +1,5 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/report/paper_numbers.h"
+#include "routeopd/study/paper_numbers.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +8,7 @@
 
 #include "routeopd/base/error.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
@@ -309,4 +308,4 @@ std::string paper_setting(int number) {
   return kNames.at(static_cast<std::size_t>(number - 1));
 }
 
-}  // namespace routeopd::report
+}  // namespace routeopd::study

@@ -1,18 +1,74 @@
-// Where updates go: fidelity against specificity, arms and the checkpoints of a run.
-//
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include "routeopd/study/phase_portrait.h"
 
+#include <algorithm>
+#include <array>
+
+#include "routeopd/report/arms.h"
 #include "routeopd/report/charts/palette.h"
 #include "routeopd/report/charts/spec.h"
-#include "routeopd/report/charts/study_charts.h"
+#include "routeopd/study/probe_contrast.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
 
-constexpr double kWidth = 480, kHeight = 360, kRadius = 17;
+using report::category;
+using report::chart_color;
+using report::chart_of;
+using report::Extent;
+using report::extent_of;
+using report::finite;
+using report::label_layer;
+using report::LabelledPoint;
+using report::LabelPlace;
+using report::place_labels;
+using report::quantity;
+using report::scales_of_series;
+using report::SeriesScales;
+using report::short_number;
+using report::shown_series;
+using report::table_of_rows;
+
+constexpr double kPhaseWidth = 480, kPhaseHeight = 360, kPhaseRadius = 17;  // pixels
+
+// Beside the main arms: controls that send mass elsewhere.
+constexpr std::array<std::string_view, 3> kPortrayedControls = {"rank_matched", "random_background",
+                                                                "uniform_deficit"};
+
+bool is_portrayed(const std::string& name) {
+  const report::Arm* const arm = report::find_arm(name);
+  return arm != nullptr && (arm->main || std::find(kPortrayedControls.begin(), kPortrayedControls.end(),
+                                                   name) != kPortrayedControls.end());
+}
 
 }  // namespace
+
+Block phase_portrait(const StudyResults& study, const StudyGrades& grades) {
+  std::vector<PhasePoint> arms;
+  if (const ProbeFiles* const probe = study.probe("arms")) {
+    for (const Json& row : list_at(probe->probe, "rows")) {
+      const auto fidelity = number_at(row, {"fidelity", "mean"}),
+                 leakage = number_at(row, {"leakage", "mean"});
+      if (text_at(row, "intervention") != kStep || !fidelity || !leakage) continue;
+      const std::string name = text_at(row, "name");
+      if (!is_portrayed(name)) continue;
+      const std::optional<Accuracy> accuracy = grades.accuracy(name);
+      arms.push_back({name, 100 * *fidelity, 100 * *leakage,
+                      accuracy ? std::optional(100 * accuracy->average.mean) : std::nullopt});
+    }
+  }
+  std::vector<PhaseCheckpoint> checkpoints;
+  for (const StudyRun* run : study.runs_of("routeopd")) {
+    for (const Json& line : run->files.probe) {
+      const auto fidelity = number_at(line, {"fidelity", "mean"}),
+                 leakage = number_at(line, {"leakage", "mean"});
+      const auto step = whole_at(line, "step");
+      if (step && fidelity && leakage) checkpoints.push_back({*step, 100 * *fidelity, 100 * *leakage});
+    }
+    if (!checkpoints.empty()) break;  // one run's path; several would cross
+  }
+  return phase_portrait_figure(arms, checkpoints);
+}
 
 Block phase_portrait_figure(const std::vector<PhasePoint>& arms,
                             const std::vector<PhaseCheckpoint>& checkpoints) {
@@ -42,15 +98,15 @@ Block phase_portrait_figure(const std::vector<PhasePoint>& arms,
   std::vector<LabelledPoint> labelled;
   std::vector<std::string> names;
   for (const PhasePoint& point : arms) {
-    labelled.push_back({(point.fidelity - x.low) / (x.high - x.low) * kWidth,
-                        (y.high - 100 + point.leakage) / (y.high - y.low) * kHeight, kRadius,
+    labelled.push_back({(point.fidelity - x.low) / (x.high - x.low) * kPhaseWidth,
+                        (y.high - 100 + point.leakage) / (y.high - y.low) * kPhaseHeight, kPhaseRadius,
                         shown_series(point.name)});
     names.push_back(point.name);
   }
   for (const PhaseCheckpoint& point : checkpoints)
-    labelled.push_back({(point.fidelity - x.low) / (x.high - x.low) * kWidth,
-                        (y.high - 100 + point.leakage) / (y.high - y.low) * kHeight, 6, ""});
-  const std::vector<LabelPlace> places = place_labels(labelled, kWidth, kHeight);
+    labelled.push_back({(point.fidelity - x.low) / (x.high - x.low) * kPhaseWidth,
+                        (y.high - 100 + point.leakage) / (y.high - y.low) * kPhaseHeight, 6, ""});
+  const std::vector<LabelPlace> places = place_labels(labelled, kPhaseWidth, kPhaseHeight);
   Json rows = Json::array(), trace = Json::array(), all = Json::array();
   for (std::size_t i = 0; i < arms.size(); ++i)
     rows.push_back({{"variant", labelled[i].label},
@@ -84,8 +140,8 @@ Block phase_portrait_figure(const std::vector<PhasePoint>& arms,
                          "Scatter plot of routing fidelity against specificity, both in percent, of the arms "
                          "and of RouteOPD's checkpoints.",
                          rows);
-  block.chart["width"] = kWidth;
-  block.chart["height"] = kHeight;
+  block.chart["width"] = kPhaseWidth;
+  block.chart["height"] = kPhaseHeight;
   const Json order = {{"field", "step"}, {"type", "quantitative"}};
   block.chart["layer"] = Json::array(
       {{{"data", {{"values", trace}}},
@@ -110,4 +166,4 @@ Block phase_portrait_figure(const std::vector<PhasePoint>& arms,
   return block;
 }
 
-}  // namespace routeopd::report
+}  // namespace routeopd::study

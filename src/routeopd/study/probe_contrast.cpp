@@ -1,17 +1,24 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/report/probe_contrast.h"
+#include "routeopd/study/probe_contrast.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <vector>
 
 #include "routeopd/base/philox.h"
-#include "routeopd/report/effects.h"
 #include "routeopd/report/tolerant_files.h"
+#include "routeopd/study/effects.h"
+#include "routeopd/table/cells.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
+
+using report::list_at;
+using report::number_at;
+using report::text_at;
+using report::whole_at;
 
 std::optional<double> value_of(const Json& state, const ProbedStep& step, const char* key) {
   for (const Json& value : list_at(state, "values")) {
@@ -27,9 +34,18 @@ struct Sum {
   double states = 0;
 };
 
+std::optional<Level> level_of(const Json& row, const char* key, const ProbedLevel& of) {
+  const auto mean = number_at(row, {key, "mean"}), low = number_at(row, {key, "low"}),
+             high = number_at(row, {key, "high"});
+  if (!mean || !of.paper) return std::nullopt;
+  Level level{.name = of.shown, .paper = *of.paper, .here = 100 * *mean, .interval = {}};
+  if (low && high) level.interval = grade::Interval{100 * *mean, 100 * *low, 100 * *high};
+  return level;
+}
+
 }  // namespace
 
-std::optional<ProbeContrast> probe_contrast(const ProbeFiles& probe, const ProbedStep& first,
+std::optional<ProbeContrast> probe_contrast(const report::ProbeFiles& probe, const ProbedStep& first,
                                             const ProbedStep& second, const char* key) {
   std::map<std::int64_t, Sum> by_sequence;
   for (const Json& state : probe.states) {
@@ -72,4 +88,27 @@ std::optional<ProbeContrast> probe_contrast(const ProbeFiles& probe, const Probe
       .states = static_cast<std::size_t>(all.states)};
 }
 
-}  // namespace routeopd::report
+std::string spread_cell(const Json& row, const char* key) {
+  const auto mean = number_at(row, {key, "mean"}), low = number_at(row, {key, "low"}),
+             high = number_at(row, {key, "high"});
+  if (!mean || !low || !high) return table::percent(mean, 1);
+  return fmt::format("{} {}", table::percent(mean, 1), table::interval(*low, *high, 1));
+}
+
+std::string step_sentence(const report::ProbeFiles& probe, const char* key, const ProbedLevel& first,
+                          const ProbedLevel& second) {
+  const auto level = [&](const ProbedLevel& each) {
+    return level_of(probe.row(each.step.name, each.step.intervention), key, each);
+  };
+  const std::optional<Level> a = level(first), b = level(second);
+  if (!a || !b) return "";
+  Evidence evidence;
+  if (const std::optional<ProbeContrast> found = probe_contrast(probe, first.step, second.step, key)) {
+    const grade::Interval& difference = found->difference;
+    evidence.difference = grade::Interval{100 * difference.mean, 100 * difference.low, 100 * difference.high};
+    evidence.basis = fmt::format(" on the {} states that have both", found->states);
+  }
+  return level_sentence(key, *a, *b, 1, evidence);
+}
+
+}  // namespace routeopd::study

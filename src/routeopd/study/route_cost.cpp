@@ -1,37 +1,31 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/lab/route_cost.h"
+#include "routeopd/study/route_cost.h"
 
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
-#include <chrono>
 #include <span>
 
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/engine/score_rollout.h"
 #include "routeopd/grade/statistics.h"
-#include "routeopd/lab/variants.h"
 #include "routeopd/model/heads/dense_head.h"
 #include "routeopd/model/heads/pair_head.h"
 #include "routeopd/model/kernels/row_topk.h"
 #include "routeopd/routing/route_states.h"
+#include "routeopd/study/study_pace.h"
+#include "routeopd/study/variants.h"
 #include "routeopd/types/state_views.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 namespace {
 
 template <class Work>
 double seconds_of(const Work& work) {
-  const auto begin = std::chrono::steady_clock::now();
+  const Clock::time_point begin = Clock::now();
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return grade::quantile(values, 0.5);
+  return seconds_since(begin);
 }
 
 at::Tensor rows_of(const std::vector<float>& hidden, std::int64_t width, std::int64_t first,
@@ -40,7 +34,7 @@ at::Tensor rows_of(const std::vector<float>& hidden, std::int64_t width, std::in
   return at::from_blob(const_cast<float*>(hidden.data()) + first * width, {end - first, width}, at::kFloat);
 }
 
-// Top-k and log-partition of every state from whole rows of logits, which are formed a chunk at a time and not timed.
+// Top-k and log-partition of every state from whole rows of logits, which are formed in chunks and not timed.
 double top_k_seconds(const std::vector<float>& hidden, std::int64_t width, const at::Tensor& head_VH,
                      std::int64_t states, std::int32_t real_ids, std::int32_t k) {
   double seconds = 0;
@@ -65,6 +59,11 @@ double top_k_seconds(const std::vector<float>& hidden, std::int64_t width, const
 }
 
 }  // namespace
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return grade::quantile(values, 0.5);
+}
 
 Json route_costs(const LoadedPair& pair, const StudyOptions& options, const std::vector<Prompt>& prompts,
                  const std::function<void()>& watch) {
@@ -109,12 +108,12 @@ Json route_costs(const LoadedPair& pair, const StudyOptions& options, const std:
     }
     table.push_back({{"k", k},
                      {"m", m},
-                     {"top_k_ms", 1e3 * median(top_k)},
-                     {"routing_ms", 1e3 * median(routing)},
-                     {"gather_ms", 1e3 * median(gather)}});
+                     {"top_k_ms", 1e3 * median_of(top_k)},
+                     {"routing_ms", 1e3 * median_of(routing)},
+                     {"gather_ms", 1e3 * median_of(gather)}});
     if (watch) watch();
   }
   return table;
 }
 
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

@@ -1,63 +1,50 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/lab/study.h"
+#include "routeopd/study/study.h"
 
-#include <chrono>
 #include <optional>
 
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/formats/weight_files.h"
-#include "routeopd/lab/concentration.h"
-#include "routeopd/lab/cost.h"
-#include "routeopd/lab/study_plan.h"
-#include "routeopd/lab/study_probes.h"
-#include "routeopd/lab/study_run.h"
+#include "routeopd/study/concentration.h"
+#include "routeopd/study/cost.h"
+#include "routeopd/study/study_plan.h"
+#include "routeopd/study/study_probes.h"
+#include "routeopd/study/study_run.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-class Driver {
+class StudyDriver {
  public:
-  Driver(StudyFiles& files, const StudyWatch& watch)
+  StudyDriver(StudyFiles& files, const StudyWatch& watch)
       : files_(files), options_(files.options()), watch_(watch) {}
 
   void run(const std::vector<std::string>& parts) {
     pace_ = work_left(files_, parts);
-    for (const std::string& part : parts) {
-      if (is_done(files_, part)) continue;
-      now_.part = part;
+    for (const std::string& name : parts) {
+      if (is_done(files_, name)) continue;
+      now_.part = name;
       begin_ = Clock::now();
       try {
-        run_part(part);
+        run_part(part_named(name));
       } catch (...) {
-        files_.finish(part, false, seconds_since(begin_), "");
+        files_.finish(name, false, seconds_since(begin_), "");
         throw;
       }
     }
   }
 
  private:
-  void run_part(const std::string& part) {
-    if (part == "cost") {
-      make_cost();
-    } else {
-      if (!files_.pair().suites.empty()) {
-        for (const char* name : kUntrained) evaluate(name);
-      }
-      make_runs(part);
-      if (part == "mechanism") {
-        make_concentration();
-        make_probes();
-      }
+  void run_part(const Part& part) {
+    if (part.untrained && !files_.pair().suites.empty()) {
+      for (const char* name : kUntrained) evaluate(name);
     }
-    files_.finish(part, true, seconds_since(begin_), lack_of(files_, part));
+    make_runs(part);
+    if (part.concentration) make_concentration();
+    if (part.probes) make_probes();
+    if (part.cost) make_cost();
+    files_.finish(part.name, true, seconds_since(begin_), lack_of(files_, part.name));
   }
 
   // Loaded when something is to be done.
@@ -72,25 +59,25 @@ class Driver {
   // The untrained student and the teacher.
   void evaluate(const std::string& name) {
     if (files_.has_eval(name)) return;
-    const bool base = name == "base";
+    const bool base = name == kBase;
     const std::string& path = base ? files_.pair().student : files_.pair().teacher;
-    const std::string directory = name + "/eval";
-    std::filesystem::create_directories(files_.path() / name);
+    const std::filesystem::path directory = files_.path() / StudyFiles::untrained_eval_path(name);
+    std::filesystem::create_directories(directory.parent_path());
     tell({.part = now_.part, .what = name});
     const auto begin = Clock::now();
-    pair().evaluate(files_.path() / directory, base ? pair().base() : pair().teacher(),
+    pair().evaluate(directory, base ? pair().base() : pair().teacher(),
                     {{"path", path}, {"weights", formats::weights_sha256(path)}},
                     [&](const eval::EvalProgress& at) { tell_evaluation(at.done, at.total); });
     pace_.evaluated(seconds_since(begin));
-    files_.put_eval(name, directory);
+    files_.put_eval(name);
   }
 
-  void make_runs(const std::string& part) {
+  void make_runs(const Part& part) {
     const std::vector<PlannedRun> runs = runs_of(part, options_);
     for (std::size_t i = 0; i < runs.size(); ++i) {
       if (files_.complete(runs[i])) continue;
       check_interrupt();
-      tell({.part = part,
+      tell({.part = part.name,
             .what = runs[i].name(),
             .run = static_cast<std::int64_t>(i) + 1,
             .runs = std::ssize(runs),
@@ -102,7 +89,7 @@ class Driver {
   }
 
   void make_one(const PlannedRun& run) {
-    std::optional<std::int64_t> first;  // the step that a run goes on from was made before
+    std::optional<std::int64_t> first;  // that this process makes; those before it are done
     RunEvents events;
     events.step = [&](std::int64_t step, double seconds, const std::string& note) {
       if (!first) {
@@ -119,29 +106,29 @@ class Driver {
       tell_evaluation(done, total);
     };
     events.evaluated = [&](std::int64_t, double seconds) { pace_.evaluated(seconds); };
-    // The bank is that of the starting student, and comes before the first run that is looked at on the way.
+    // The bank is that of the starting student, and comes before the first run that is probed on the way.
     if (run.every > 0) freeze_states();
     make_run(run, files_.path(), pair(), options_, events);
   }
 
   void freeze_states() {
-    if (files_.has("bank")) return;
+    if (files_.has(StudyFiles::kBank)) return;
     const auto begin = Clock::now();
     make_bank(files_, pair());
     pace_.probed(seconds_since(begin));
   }
 
   void make_concentration() {
-    if (files_.pair().suites.empty() || files_.has("concentration")) return;
+    if (files_.pair().suites.empty() || files_.has(StudyFiles::kConcentration)) return;
     tell({.part = now_.part, .what = "concentration"});
     const auto begin = Clock::now();
-    write_concentration(files_.path() / "concentration.jsonl", pair(), options_,
+    write_concentration(files_.place_of(StudyFiles::kConcentration), pair(), options_,
                         [&](std::int64_t done, std::int64_t total) {
                           now_.note = fmt::format("{} of {} problems", done, total);
                           tell();
                         });
     pace_.evaluated(seconds_since(begin));
-    files_.put("concentration", "concentration.jsonl");
+    files_.put(StudyFiles::kConcentration);
   }
 
   void make_probes() {
@@ -156,7 +143,7 @@ class Driver {
   }
 
   void make_cost() {
-    if (files_.has("cost")) return;
+    if (files_.has(StudyFiles::kCost)) return;
     tell({.part = now_.part, .what = "cost"});
     std::int64_t before = 0;
     const Json cost =
@@ -166,8 +153,8 @@ class Driver {
           now_.note = fmt::format("{} of {} steps", done, total);
           tell();
         });
-    write_file(files_.path() / "cost.json", cost.dump(2) + "\n");
-    files_.put("cost", "cost.json");
+    write_file(files_.place_of(StudyFiles::kCost), cost.dump(2) + "\n");
+    files_.put(StudyFiles::kCost);
   }
 
   void tell(StudyProgress now) {
@@ -195,7 +182,7 @@ class Driver {
 }  // namespace
 
 void run_study(StudyFiles& files, const std::vector<std::string>& parts, const StudyWatch& watch) {
-  Driver(files, watch).run(parts);
+  StudyDriver(files, watch).run(parts);
 }
 
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

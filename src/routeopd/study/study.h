@@ -1,14 +1,5 @@
-// The study: the parts of the paper's experiments on one pair. A part names the runs and measurements it needs; what
-// another part has made is used again, and what is done is never done twice.
-//
-//   main        the main arms: accuracy with paired intervals, beside the untrained student and the teacher
-//   ablations   destination, objective and budget
-//   sweeps      k and m
-//   dynamics    the main arms on the way, first seed
-//   mechanism   probes on frozen states; accuracy by the concentration of the teacher's demand
-//   cost        time and memory of every arm, and of route construction
-//   behaviour   what became of right and wrong responses, their lengths, formats and kinds of error
-//
+// Runs a study: the parts of the paper's experiments (parts.h) on one pair. A part names the runs and
+// measurements it needs; what another part has made is used again, and what is done is never done twice.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "routeopd/lab/study_files.h"
+#include "routeopd/study/study_files.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 
-// What is going on.
+// What is being done.
 struct StudyProgress {
   std::string part{};
   std::string what{};                // the run's name, or what is measured
@@ -32,7 +23,7 @@ struct StudyProgress {
 };
 using StudyWatch = std::function<void(const StudyProgress&)>;
 
-// Throws Interrupted when a signal asks for it; the same call then goes on where it was.
+// `parts`: names of all_parts(). Throws Interrupted when a signal asks for it; the same call then resumes.
 void run_study(StudyFiles& files, const std::vector<std::string>& parts, const StudyWatch& watch);
 
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

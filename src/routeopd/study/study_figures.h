@@ -1,20 +1,20 @@
-// The paper's figures from the files of a study.
-//
+// The paper's figures from a study.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "routeopd/report/block.h"
-#include "routeopd/report/run_files.h"
+#include <vector>
 
-namespace routeopd::report {
+#include "routeopd/report/block.h"
+#include "routeopd/report/charts/series_charts.h"
+#include "routeopd/study/study_results.h"
+
+namespace routeopd::study {
+
+// Accuracy, mass, fidelity and leakage over the steps of training. Without points the block says what is
+// missing.
+report::Block dynamics_figure(const std::vector<report::CurvePoint>& points);
 
 // Every figure; one whose data are not there says so.
-Section study_figures(const StudyFiles& study);
+report::Section study_figures(const StudyResults& study);
 
-// Of a probe by itself: its routes under `intervention`, with the concentration of their states.
-Block route_records_of(const ProbeFiles& probe, const std::string& name, const std::string& intervention);
-
-// Shares of the labels of these evaluations together; without labels, of correct, format and wrong.
-std::vector<std::pair<std::string, double>> label_shares(const std::vector<const EvalFiles*>& evals);
-
-}  // namespace routeopd::report
+}  // namespace routeopd::study

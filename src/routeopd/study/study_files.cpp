@@ -1,6 +1,5 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/lab/study_files.h"
+#include "routeopd/study/study_files.h"
 
 #include <ATen/Parallel.h>
 
@@ -14,16 +13,16 @@
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/weight_files.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kManifest = "study.json";
-constexpr std::int64_t kMostBytes = 1 << 26;
+constexpr std::int64_t kMostManifestBytes = 1 << 26;
 constexpr std::int64_t kVersion = 1;
+constexpr const char* kRuns = "runs";  // the folder
 
-// What the pair's files hold: the same paths may hold something else when a study goes on.
+// What the pair's files hold: the same paths may hold something else when a study is resumed.
 Json contents_of(const StudyPair& pair) {
   Json suites = Json::object();
   for (const auto& [name, path] : pair.suites) suites[name] = sha256_of_file(path);
@@ -76,13 +75,24 @@ void check_same(const fs::path& path, const Json& there, const Json& said, const
   }
 }
 
+// In the place of the entry of the same path, else at the end.
+void put_entry(const Json& entry, Json& entries) {
+  const auto same = std::find_if(entries.begin(), entries.end(),
+                                 [&](const Json& other) { return other["path"] == entry["path"]; });
+  if (same == entries.end()) {
+    entries.push_back(entry);
+  } else {
+    *same = entry;
+  }
+}
+
 }  // namespace
 
 StudyFiles::StudyFiles(const fs::path& out, const StudyRequest& request) : path_(out) {
   std::error_code ignored;
   if (fs::exists(path_ / kManifest, ignored)) {
     lock_.emplace(path_);
-    go_on(request);
+    resume(request);
   } else {
     begin(request);
   }
@@ -91,7 +101,7 @@ StudyFiles::StudyFiles(const fs::path& out, const StudyRequest& request) : path_
 void StudyFiles::begin(const StudyRequest& request) {
   if (!request.pair)
     throw UserError(
-        "{}: no study is there to go on with; name a pair with --lab, or --student, --teacher and --prompts",
+        "{}: no study is there to resume; name a pair with --lab, or --student, --teacher and --prompts",
         path_.string());
   pair_ = *request.pair;
   quick_ = request.quick;
@@ -115,17 +125,18 @@ void StudyFiles::begin(const StudyRequest& request) {
 
 void StudyFiles::withdraw() {
   std::error_code ignored;
-  const std::uintmax_t responses = fs::file_size(path_ / "base" / "eval" / "responses.jsonl", ignored);
-  const bool made = (!ignored && responses > 0) || fs::exists(path_ / "runs", ignored) ||
-                    !manifest_["evals"].empty() || !manifest_["probes"].empty() || has("bank") || has("cost");
+  const std::uintmax_t responses =
+      fs::file_size(path_ / untrained_eval_path(kBase) / "responses.jsonl", ignored);
+  const bool made = (!ignored && responses > 0) || fs::exists(path_ / kRuns, ignored) ||
+                    !manifest_["evals"].empty() || !manifest_["probes"].empty() || has(kBank) || has(kCost);
   if (!begun_ || made) return;
   lock_.reset();
   fs::remove_all(path_, ignored);
 }
 
-void StudyFiles::go_on(const StudyRequest& request) {
+void StudyFiles::resume(const StudyRequest& request) {
   const fs::path file = path_ / kManifest;
-  manifest_ = formats::read_json_object(file, kMostBytes);
+  manifest_ = formats::read_json_object(file, kMostManifestBytes);
   if (formats::value_or_null(manifest_, "kind") != "study" ||
       formats::value_or_null(manifest_, "version") != kVersion)
     throw UserError("{}: is no study of version {}", file.string(), kVersion);
@@ -147,7 +158,7 @@ void StudyFiles::go_on(const StudyRequest& request) {
       if (!item.value().at("complete").is_boolean()) throw UserError("parts: expected complete");
     }
   } catch (const std::exception& error) {  // a field is missing, or of another type
-    throw UserError("{}: cannot be gone on with ({}); mend it, or name another directory", file.string(),
+    throw UserError("{}: cannot be resumed ({}); mend it, or name another directory", file.string(),
                     error.what());
   }
   if (request.quick && !quick_) refuse(path_, "quick", false, true);
@@ -180,20 +191,32 @@ void StudyFiles::finish(const std::string& part, bool complete, double seconds, 
   save();
 }
 
-std::string StudyFiles::run_path(const PlannedRun& run) {
-  return fmt::format("runs/{}", run.name());
+std::string StudyFiles::untrained_eval_path(const std::string& whose) {
+  return fmt::format("{}/eval", whose);
 }
 
-std::string StudyFiles::eval_path(const PlannedRun& run) const {
-  return fmt::format("{}/eval/step_{}", run_path(run), options_.steps);
+std::string StudyFiles::run_path(const PlannedRun& run) {
+  return fmt::format("{}/{}", kRuns, run.name());
+}
+
+std::string StudyFiles::eval_path(const PlannedRun& run, std::int64_t step) {
+  return fmt::format("{}/eval/step_{}", run_path(run), step);
+}
+
+std::string StudyFiles::checkpoint_path(const PlannedRun& run, std::int64_t step) {
+  return fmt::format("{}/checkpoints/step_{}", run_path(run), step);
+}
+
+std::string StudyFiles::probe_path(const std::string& name) {
+  return fmt::format("probes/{}", name);
 }
 
 bool StudyFiles::complete(const PlannedRun& run) const {
   for (const Json& entry : manifest_["runs"]) {
     if (entry["path"] == run_path(run) && entry["complete"].get<bool>()) {
-      std::error_code ignored;  // a run that was taken away is made again
+      std::error_code ignored;  // a run that was removed is made again
       return fs::exists(path_ / run_path(run) / "metrics.jsonl", ignored) &&
-             (pair_.suites.empty() || evaluated(eval_path(run)));
+             (pair_.suites.empty() || evaluated(eval_path(run, options_.steps)));
     }
   }
   return false;
@@ -205,22 +228,15 @@ void StudyFiles::record(const PlannedRun& run, bool complete) {
   settings.erase("arm");
   const Json entry = {{"name", run.variant.name},
                       {"arm", objective.arm},
-                      {"k", objective.k == routing::kFullSupport ? Json("full") : Json(objective.k)},
+                      {"k", support_json(objective.k)},
                       {"m", objective.m},
                       {"pairs", objective.pairs == routing::Pairs::kExact ? "exact" : "sample"},
                       {"settings", settings},
                       {"seed", run.seed},
                       {"path", run_path(run)},
-                      {"eval", pair_.suites.empty() ? Json() : Json(eval_path(run))},
+                      {"eval", pair_.suites.empty() ? Json() : Json(eval_path(run, options_.steps))},
                       {"complete", complete}};
-  Json& runs = manifest_["runs"];
-  const auto same = std::find_if(runs.begin(), runs.end(),
-                                 [&](const Json& other) { return other["path"] == entry["path"]; });
-  if (same == runs.end()) {
-    runs.push_back(entry);
-  } else {
-    *same = entry;
-  }
+  put_entry(entry, manifest_["runs"]);
   save();
 }
 
@@ -236,10 +252,10 @@ void StudyFiles::note_machine() {
   const Json& before = formats::value_or_null(manifest_, "machine");
   const Json now = this_machine();
   if (before == now) return;
-  add_note(
-      fmt::format("begun on {}, gone on with on {}: these round differently, so that the last bits are not "
-                  "those of one machine alone",
-                  machine_text(before), machine_text(now)));
+  add_note(fmt::format(
+      "begun on {}, resumed on {}: these round differently, so that the last bits are not those of "
+      "one machine alone",
+      machine_text(before), machine_text(now)));
 }
 
 // Where the checker can read the responses, their labels belong to it.
@@ -254,42 +270,31 @@ bool StudyFiles::has_eval(const std::string& whose) const {
   return path.is_string() && evaluated(path.get<std::string>());
 }
 
-std::string StudyFiles::probe_path(const std::string& name) {
-  return fmt::format("probes/{}", name);
-}
-
 bool StudyFiles::has_probe(const std::string& name) const {
   std::error_code ignored;
   return fs::exists(path_ / probe_path(name) / "probe.json", ignored);
 }
 
-bool StudyFiles::has(const std::string& piece) const {
+bool StudyFiles::has(const Piece& piece) const {
   std::error_code ignored;
-  const Json& path = formats::value_or_null(manifest_, piece.c_str());
+  const Json& path = formats::value_or_null(manifest_, piece.key);
   return path.is_string() && fs::exists(path_ / path.get<std::string>(), ignored);
 }
 
-void StudyFiles::put(const std::string& piece, const std::string& path) {
-  manifest_[piece] = path;
+void StudyFiles::put(const Piece& piece) {
+  manifest_[piece.key] = piece.file;
   save();
 }
 
-void StudyFiles::put_eval(const std::string& whose, const std::string& path) {
-  manifest_["evals"][whose] = path;
+void StudyFiles::put_eval(const std::string& whose) {
+  manifest_["evals"][whose] = untrained_eval_path(whose);
   save();
 }
 
-void StudyFiles::put_probe(const std::string& name, const std::string& path, const std::string& at) {
-  const Json entry = {{"name", name}, {"path", path}, {"at", at}};
-  Json& probes = manifest_["probes"];
-  const auto same =
-      std::find_if(probes.begin(), probes.end(), [&](const Json& other) { return other["path"] == path; });
-  if (same == probes.end()) {
-    probes.push_back(entry);
-  } else {
-    *same = entry;
-  }
+void StudyFiles::put_probe(const std::string& name, const std::string& at) {
+  const Json entry = {{"name", name}, {"path", probe_path(name)}, {"at", at}};
+  put_entry(entry, manifest_["probes"]);
   save();
 }
 
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

@@ -1,6 +1,5 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/report/study_grades.h"
+#include "routeopd/study/study_grades.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +7,9 @@
 #include <unordered_map>
 
 #include "routeopd/grade/compare.h"
-#include "routeopd/report/visible_text.h"
+#include "routeopd/table/visible_text.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
 
 // The grades of a suite with its problems in another order; none where a problem is not in it.
@@ -31,13 +30,13 @@ std::optional<grade::Correctness> reordered(const grade::EvalSuite& suite,
 
 }  // namespace
 
-StudyGrades::StudyGrades(const StudyFiles& study) {
+StudyGrades::StudyGrades(const StudyResults& study) {
   if (study.base) add(kBase, 0, *study.base);
   if (study.teacher) add(kTeacher, 0, *study.teacher);
   for (const StudyRun& run : study.runs) add(run.name, run.seed, run.eval);
 }
 
-void StudyGrades::add(const std::string& name, std::int64_t seed, const EvalFiles& eval) {
+void StudyGrades::add(const std::string& name, std::int64_t seed, const report::EvalFiles& eval) {
   if (!eval.grades) return;  // the reader has said why
   if (!reference_) {
     reference_ = eval.grades;
@@ -52,15 +51,15 @@ void StudyGrades::add(const std::string& name, std::int64_t seed, const EvalFile
     grade::check_protocol(*reference_, *eval.grades);
   } catch (const std::exception&) {
     missing_.push_back(fmt::format("{}: was evaluated under another protocol than {}; it is not compared",
-                                   visible(eval.shown), visible(reference_shown_)));
+                                   table::visible(eval.shown), table::visible(reference_shown_)));
     return;
   }
   Suites suites;
   for (std::size_t s = 0; s < suites_.size(); ++s) {
     std::optional<grade::Correctness> ordered = reordered(eval.grades->suites[s], problems_[s]);
     if (!ordered) {
-      missing_.push_back(
-          fmt::format("{}: has other problems than the rest; it is not compared", visible(eval.shown)));
+      missing_.push_back(fmt::format("{}: has other problems than the rest; it is not compared",
+                                     table::visible(eval.shown)));
       return;
     }
     suites.push_back(std::move(*ordered));
@@ -69,8 +68,8 @@ void StudyGrades::add(const std::string& name, std::int64_t seed, const EvalFile
   add_labels(name, seed, eval);
 }
 
-// Labels that leave a response out, or name one twice or one that is not there, are none.
-void StudyGrades::add_labels(const std::string& name, std::int64_t seed, const EvalFiles& eval) {
+// Labels that skip a response, or name one twice or one that is not there, count as none.
+void StudyGrades::add_labels(const std::string& name, std::int64_t seed, const report::EvalFiles& eval) {
   if (eval.labels.empty()) return;
   const Suites& suites = graded_.at(name).at(seed);
   std::map<std::pair<std::string, std::string>, std::pair<std::size_t, std::size_t>> place;
@@ -84,7 +83,7 @@ void StudyGrades::add_labels(const std::string& name, std::int64_t seed, const E
     responses += suites[s].correct_PS.size();
   }
   bool whole = eval.labels.size() == responses;
-  for (const ResponseLabel& label : eval.labels) {
+  for (const report::ResponseLabel& label : eval.labels) {
     const auto found = place.find({label.suite, label.problem});
     if (found == place.end() || label.sample >= suites[found->second.first].samples) {
       whole = false;
@@ -101,7 +100,7 @@ void StudyGrades::add_labels(const std::string& name, std::int64_t seed, const E
     labels_[name][seed] = std::move(labels);
   else
     missing_.push_back(
-        fmt::format("{}/labels.jsonl: does not label every response once", visible(eval.shown)));
+        fmt::format("{}/labels.jsonl: does not label every response once", table::visible(eval.shown)));
 }
 
 std::int64_t StudyGrades::problems() const {
@@ -119,7 +118,7 @@ std::vector<std::int64_t> StudyGrades::shared_seeds(const std::string& first,
   return seeds;
 }
 
-// Suites without a problem that counts are left out.
+// Suites without a problem that counts are skipped.
 StudyGrades::Suites StudyGrades::pooled(const std::string& name, const std::vector<std::int64_t>& seeds,
                                         const Only& only) const {
   Suites all;
@@ -219,4 +218,4 @@ std::optional<grade::Transitions> StudyGrades::transitions(const std::string& fi
   return sum;
 }
 
-}  // namespace routeopd::report
+}  // namespace routeopd::study

@@ -1,6 +1,5 @@
-// Accuracy and paired contrasts of a study's variants, seeds pooled: problems are drawn, and all seeds' samples of a problem
-// stay together (method.md, Evaluation).
-//
+// Accuracy and paired contrasts of a study's variants, seeds pooled: problems are drawn, and all seeds'
+// samples of a problem stay together (docs/method.md, Evaluation).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,13 +11,9 @@
 #include <vector>
 
 #include "routeopd/grade/statistics.h"
-#include "routeopd/report/run_files.h"
+#include "routeopd/study/study_results.h"
 
-namespace routeopd::report {
-
-// Names of the two that were not trained.
-inline constexpr const char* kBase = "base";
-inline constexpr const char* kTeacher = "teacher";
+namespace routeopd::study {
 
 struct Accuracy {
   grade::Interval average;        // Avg@n over suites, all seeds together
@@ -33,11 +28,11 @@ struct Contrast {
 
 class StudyGrades {
  public:
-  // The base's evaluation says what is compared; where it is missing, the first that can be read. Evaluations of another
-  // protocol are left out.
-  explicit StudyGrades(const StudyFiles& study);
+  // The base's evaluation says what is compared; where it is missing, the first that can be read. Evaluations
+  // of another protocol are skipped.
+  explicit StudyGrades(const StudyResults& study);
 
-  // A sentence for each evaluation that was left out.
+  // A sentence for each evaluation that was skipped.
   const std::vector<std::string>& missing() const { return missing_; }
 
   bool has(const std::string& name) const { return graded_.contains(name); }
@@ -54,7 +49,8 @@ class StudyGrades {
                                    const Only& only = {}) const;
   std::optional<grade::Interval> average(const std::string& name, const Only& only) const;
 
-  // The share of responses with a label, second - first. None where a seed that both have is not labelled whole in both.
+  // The share of responses with a label, second - first. None where a seed that both have is not labelled
+  // whole in both.
   std::optional<Contrast> label_contrast(const std::string& first, const std::string& second,
                                          grade::Label label) const;
 
@@ -64,8 +60,8 @@ class StudyGrades {
  private:
   using Suites = std::vector<grade::Correctness>;  // rows in the order of problems_
 
-  void add(const std::string& name, std::int64_t seed, const EvalFiles& eval);
-  void add_labels(const std::string& name, std::int64_t seed, const EvalFiles& eval);
+  void add(const std::string& name, std::int64_t seed, const report::EvalFiles& eval);
+  void add_labels(const std::string& name, std::int64_t seed, const report::EvalFiles& eval);
   std::vector<std::int64_t> shared_seeds(const std::string& first, const std::string& second) const;
   Suites pooled(const std::string& name, const std::vector<std::int64_t>& seeds, const Only& only) const;
 
@@ -74,10 +70,10 @@ class StudyGrades {
   std::vector<std::string> suites_;
   std::vector<std::vector<std::string>> problems_;  // of each suite
   std::map<std::string, std::map<std::int64_t, Suites>> graded_;
-  std::map<std::string, std::map<std::int64_t, std::vector<std::vector<grade::Label>>>>
-      labels_;  // as graded_
+  // as graded_
+  std::map<std::string, std::map<std::int64_t, std::vector<std::vector<grade::Label>>>> labels_;
   std::int64_t samples_ = 0;
   std::vector<std::string> missing_;
 };
 
-}  // namespace routeopd::report
+}  // namespace routeopd::study

@@ -1,14 +1,13 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/lab/study_options.h"
+#include "routeopd/study/study_options.h"
 
 #include <algorithm>
 #include <set>
 
 #include "routeopd/lab/task.h"
-#include "routeopd/lab/variants.h"
+#include "routeopd/study/variants.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 namespace {
 
 constexpr std::uint64_t kFirstSeed = 42;
@@ -141,7 +140,7 @@ const Fields<StudyOptions>& study_fields() {
 
 StudyOptions default_options(bool laboratory, bool quick) {
   StudyOptions options;
-  options.prompt_template = kTemplate;
+  options.prompt_template = lab::kTemplate;
   if (!laboratory) {  // a language model: the method's own settings, and checkpoints that take their time
     options.prompt_template = "chat";
     options.lr = 1e-6;
@@ -176,4 +175,4 @@ Json json_of(const StudyOptions& options) {
   return json;
 }
 
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

@@ -1,6 +1,5 @@
-// What a study is asked for: the pair, and the settings that all of its runs share. Each setting is declared once; the
-// command line, study.json and the check that a study goes on as it began all come from that table.
-//
+// What a study is asked for: the pair, and the settings that all of its runs share. Each setting is declared
+// once; the command line, study.json and the check that a study goes on as it began all come from that table.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,9 +11,10 @@
 
 #include "routeopd/base/fields.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 
-// Two models and their problems. Paths are absolute, so that a study goes on from whatever directory it is called.
+// Two models and their problems. Paths are absolute, so that a study goes on from whatever directory it is
+// called.
 struct StudyPair {
   bool laboratory = true;  // the laboratory's own task, whose responses the checker can read
   std::string student, teacher;
@@ -50,13 +50,14 @@ struct StudyOptions {
 // Every setting by its name in study.json; on the command line with - for _.
 const Fields<StudyOptions>& study_fields();
 
-// Where nothing is said: for the laboratory or another pair, and smaller for --quick, which fills every part in minutes.
+// Where nothing is said: for the laboratory or another pair, and smaller for --quick, which fills every part
+// in minutes.
 StudyOptions default_options(bool laboratory, bool quick);
 
-// The settings that `said` names, over `options`. Throws UserError for an unknown name, a value out of range, or arms that
-// the study does not have.
+// The settings that `said` names, over `options`. Throws UserError for an unknown name, a value out of range,
+// or arms that the study does not have.
 StudyOptions with_settings(StudyOptions options, const Json& said);
 
 Json json_of(const StudyOptions& options);
 
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

@@ -1,17 +1,23 @@
 // How long a study still takes: what is left, at the pace that was measured so far.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <utility>
 
-namespace routeopd::lab {
+namespace routeopd::study {
+
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 class StudyPace {
  public:
-  // More work than was known before; negative counts take it away again. Rows are those of the probes, and making the bank
-  // is one more.
+  // More work than was known before; negative counts remove it again. Rows are those of the probes, and
+  // making the bank is one more.
   void add(std::int64_t steps, std::int64_t evaluations, std::int64_t rows = 0) {
     steps_.left += steps;
     evaluations_.left += evaluations;
@@ -29,7 +35,8 @@ class StudyPace {
 
   // Below 0: a kind of work is left of which none was measured yet.
   double seconds_left() const {
-    // The probes come late. Until one was measured, a row counts as a step: both go through about as many responses, and back.
+    // The probes come late. Until one was measured, a row counts as a step: both run about as many responses
+    // forward and backward.
     const double row = rows_.made > 0 ? rows_.each() : steps_.each();
     double seconds = 0;
     for (const auto& [left, each] :
@@ -59,4 +66,4 @@ class StudyPace {
   Kind steps_, evaluations_, rows_;
 };
 
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

@@ -1,15 +1,14 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/lab/study_plan.h"
+#include "routeopd/study/study_plan.h"
 
 #include <algorithm>
 #include <set>
 
-#include "routeopd/lab/cost.h"
-#include "routeopd/lab/study_probes.h"
-#include "routeopd/lab/study_run.h"
+#include "routeopd/study/cost.h"
+#include "routeopd/study/study_probes.h"
+#include "routeopd/study/study_run.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 namespace {
 
 bool has_suites(const StudyFiles& files) {
@@ -28,32 +27,32 @@ bool has_probes(const StudyFiles& files) {
 }
 
 // Besides its runs.
-bool has_pieces(const StudyFiles& files, const std::string& part) {
-  if (part == "cost") return files.has("cost");
-  if (has_suites(files) && !has_untrained(files)) return false;
-  if (part != "mechanism") return true;
-  return (!has_suites(files) || files.has("concentration")) && files.has("bank") && has_probes(files);
+bool has_pieces(const StudyFiles& files, const Part& part) {
+  if (part.untrained && has_suites(files) && !has_untrained(files)) return false;
+  if (part.concentration && has_suites(files) && !files.has(StudyFiles::kConcentration)) return false;
+  if (part.probes && !(files.has(StudyFiles::kBank) && has_probes(files))) return false;
+  return !part.cost || files.has(StudyFiles::kCost);
 }
 
 }  // namespace
 
-bool is_done(const StudyFiles& files, const std::string& part) {
-  if (!files.complete(part) || !has_pieces(files, part)) return false;
+bool is_done(const StudyFiles& files, const std::string& name) {
+  const Part& part = part_named(name);
+  if (!files.complete(name) || !has_pieces(files, part)) return false;
   const std::vector<PlannedRun> runs = runs_of(part, files.options());
   return std::all_of(runs.begin(), runs.end(), [&](const PlannedRun& run) { return files.complete(run); });
 }
 
-std::string lack_of(const StudyFiles& files, const std::string& part) {
+std::string lack_of(const StudyFiles& files, const std::string& name) {
+  const Part& part = part_named(name);
   std::string lack;
-  if (part == "cost") return lack;
-  const bool mechanism = part == "mechanism";
-  if (!has_suites(files))
+  if (part.untrained && !has_suites(files))
     lack = fmt::format("no suite of problems with answers was given: there is no accuracy{}",
-                       mechanism ? " by concentration" : "");
+                       part.concentration ? " by concentration" : "");
   const std::vector<PlannedProbe> probes = probes_of(files.options());
   const bool ladder = std::any_of(probes.begin(), probes.end(),
                                   [](const PlannedProbe& planned) { return planned.name == "ladder"; });
-  if (mechanism && !ladder)
+  if (part.probes && !ladder)
     lack += fmt::format("{}routeopd is not among the arms: there is no ladder of interventions",
                         lack.empty() ? "" : "; ");
   return lack;
@@ -64,28 +63,26 @@ StudyPace work_left(const StudyFiles& files, const std::vector<std::string>& par
   StudyPace work;
   std::set<std::string> seen;
   bool untrained = false, bank = false;
-  for (const std::string& part : parts) {
-    if (is_done(files, part)) continue;
-    if (part == "cost") {
-      if (!files.has("cost")) work.add(cost_steps(options), 0);
-      continue;
-    }
-    untrained = has_suites(files);
+  for (const std::string& name : parts) {
+    if (is_done(files, name)) continue;
+    const Part& part = part_named(name);
+    untrained = untrained || (part.untrained && has_suites(files));
     for (const PlannedRun& run : runs_of(part, options)) {
       if (files.complete(run) || !seen.insert(run.name()).second) continue;
       work.add(options.steps, evaluations_of(run, options.steps));
       bank = bank || run.every > 0;
     }
-    if (part != "mechanism") continue;
+    if (part.concentration && has_suites(files) && !files.has(StudyFiles::kConcentration)) work.add(0, 1);
+    if (part.cost && !files.has(StudyFiles::kCost)) work.add(cost_steps(options), 0);
+    if (!part.probes) continue;
     bank = true;
-    if (has_suites(files) && !files.has("concentration")) work.add(0, 1);
     for (const PlannedProbe& planned : probes_of(options))
       if (!files.has_probe(planned.name)) work.add(0, 0, planned.rows());
   }
   for (const char* name : kUntrained)
     if (untrained && !files.has_eval(name)) work.add(0, 1);
-  if (bank && !files.has("bank")) work.add(0, 0, 1);
+  if (bank && !files.has(StudyFiles::kBank)) work.add(0, 0, 1);
   return work;
 }
 
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

@@ -1,43 +1,34 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/lab/study_probes.h"
+#include "routeopd/study/study_probes.h"
 
 #include <algorithm>
-#include <chrono>
 #include <span>
 
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/probe/run_probe.h"
+#include "routeopd/study/study_pace.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 namespace {
 
 namespace fs = std::filesystem;
 using probe::Intervention;
 
-// Prompts whose answers the states are chosen from, to begin with: responses of the laboratory have some 25 states.
+// Prompts whose answers the states are chosen from, to begin with: responses of the laboratory have some 25
+// states.
 constexpr std::size_t kBankPrompts = 128;
-constexpr const char* kBank = "bank.safetensors";
-
-bool has(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 std::vector<probe::ProbeArm> arms_of(const StudyOptions& options, const std::vector<Family>& families,
                                      const std::vector<std::string>& beside) {
   std::vector<probe::ProbeArm> arms;
-  for (const Variant& variant : all_variants(options)) {
-    const bool of_probe = std::find(families.begin(), families.end(), variant.family) != families.end() ||
-                          has(beside, variant.name);
-    if (of_probe && (options.arms.empty() || has(options.arms, variant.name)))
-      arms.push_back({variant.name, objective_of(variant, options)});
-  }
+  for (const Variant& variant : variants_of(families, beside, options))
+    arms.push_back({variant.name, objective_of(variant, options)});
   return arms;
 }
 
-// As many of the prompts as it takes until their answers have the states that are wanted, and how many they have. The
-// answers are written once more by probe::make_bank(): one rollout among the thousands of a study.
+// As many of the prompts as it takes until their answers have the states that are wanted, and how many they
+// have. probe::make_bank() generates the answers again: one rollout among the thousands of a study.
 struct BankSource {
   std::span<const Prompt> prompts;
   std::int64_t states = 0;
@@ -54,7 +45,8 @@ BankSource bank_source(const LoadedPair& pair, const probe::BankOptions& wanted)
   }
 }
 
-// What a killed process left, and a directory whose probe.json was taken away. The study is locked: nobody else writes here.
+// Removes what a killed process left, and a directory whose probe.json was removed. The study is locked:
+// nobody else writes here.
 void clear_place(const fs::path& place) {
   const std::string partial = place.filename().string() + ".partial-";
   std::error_code ignored;
@@ -66,18 +58,16 @@ void clear_place(const fs::path& place) {
 
 void run_one(const PlannedProbe& planned, const StudyFiles& files, const LoadedPair& pair,
              const ProbesWatch& watch) {
-  using Clock = std::chrono::steady_clock;
   Clock::time_point last = Clock::now();
   const auto tell = [&](const std::string& row, std::int64_t done, std::int64_t total) {
-    const Clock::time_point now = Clock::now();
-    if (watch) watch(row, done, total, std::chrono::duration<double>(now - last).count());
-    last = now;
+    if (watch) watch(row, done, total, seconds_since(last));
+    last = Clock::now();
   };
   const fs::path place = files.path() / StudyFiles::probe_path(planned.name);
   fs::create_directories(place.parent_path());
   clear_place(place);
   const fs::path moments = planned.checkpoint.empty() ? fs::path() : files.path() / planned.checkpoint;
-  probe::run_probe({.bank = files.path() / kBank,
+  probe::run_probe({.bank = files.place_of(StudyFiles::kBank),
                     .student = moments.empty() ? fs::path(files.pair().student) : moments,
                     .teacher = files.pair().teacher,
                     .moments = moments,
@@ -102,29 +92,28 @@ std::vector<PlannedProbe> probes_of(const StudyOptions& options) {
   add({.name = "arms",
        .at = "base",
        .checkpoint = "",
-       .arms =
-           arms_of(options, {Family::kMain, Family::kDestination, Family::kObjective, Family::kBudget}, {}),
+       .arms = arms_of(options, {Family::kMain, Family::kAblation}, {}),
        .interventions = {Intervention::kFreshAdamW}});
   add({.name = "support",
        .at = "base",
        .checkpoint = "",
        .arms = arms_of(options, {Family::kSupport, Family::kPairs}, {"routeopd", "exact"}),
        .interventions = {Intervention::kFreshAdamW}});
-  const std::vector<PlannedRun> runs = runs_of("mechanism", options);
+  const std::vector<PlannedRun> runs = runs_of(part_named("mechanism"), options);
   const auto run = std::find_if(runs.begin(), runs.end(),
                                 [](const PlannedRun& each) { return each.variant.name == "routeopd"; });
   if (run == runs.end()) return probes;
   const std::int64_t step = run->hold > 0 ? run->hold : options.steps;
   add({.name = "ladder",
        .at = fmt::format("{} step_{}", run->name(), step),
-       .checkpoint = fmt::format("{}/checkpoints/step_{}", StudyFiles::run_path(*run), step),
+       .checkpoint = StudyFiles::checkpoint_path(*run, step),
        .arms = arms_of(options, {}, {"routeopd"}),
        .interventions = {probe::kInterventions.begin(), probe::kInterventions.end()}});
   return probes;
 }
 
 void make_bank(StudyFiles& files, const LoadedPair& pair) {
-  if (files.has("bank")) return;
+  if (files.has(StudyFiles::kBank)) return;
   const StudyOptions& options = files.options();
   probe::BankOptions wanted;
   wanted.states = options.states;
@@ -143,15 +132,15 @@ void make_bank(StudyFiles& files, const LoadedPair& pair) {
       probe::make_bank(pair.base(), pair.teacher(), pair.tokenizer().real_ids(), source.prompts, wanted);
   bank.student = {files.pair().student, formats::weights_sha256(files.pair().student)};
   bank.teacher = {files.pair().teacher, formats::weights_sha256(files.pair().teacher)};
-  probe::write_bank(bank, files.path() / kBank);
-  files.put("bank", kBank);
+  probe::write_bank(bank, files.place_of(StudyFiles::kBank));
+  files.put(StudyFiles::kBank);
 }
 
 void run_probes(StudyFiles& files, const LoadedPair& pair, const ProbesWatch& watch) {
   for (const PlannedProbe& planned : probes_of(files.options())) {
     if (!files.has_probe(planned.name)) run_one(planned, files, pair, watch);
-    files.put_probe(planned.name, StudyFiles::probe_path(planned.name), planned.at);
+    files.put_probe(planned.name, planned.at);
   }
 }
 
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

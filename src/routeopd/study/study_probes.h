@@ -1,5 +1,4 @@
 // The frozen states of a study: its bank, and the probes of the mechanism part.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "routeopd/lab/loaded_pair.h"
-#include "routeopd/lab/study_files.h"
 #include "routeopd/probe/prober.h"
+#include "routeopd/study/loaded_pair.h"
+#include "routeopd/study/study_files.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 
 // One directory of probes/.
 struct PlannedProbe {
@@ -28,21 +27,21 @@ struct PlannedProbe {
 // What the mechanism part measures, of the arms that the study keeps to:
 //   arms      every arm's fresh-AdamW update at the starting student
 //   support   the same update for every support and number of pairs
-//   ladder    all interventions for routeopd in the middle of its first run, that run's own moments among them; at its end
-//             where no checkpoint was made before
+//   ladder    all interventions for routeopd in the middle of its first run, that run's own moments among them; at
+//             its end where no checkpoint was made before
 std::vector<PlannedProbe> probes_of(const StudyOptions& options);
 
-// bank.safetensors of the study, where it is not there yet: states of the starting student on held-out problems, and where
-// these are too few on training prompts. Where those do not give as many either, the bank has what there is, and a note says
-// so.
+// bank.safetensors of the study, where it is not there yet: states of the starting student on held-out
+// problems, and where these are too few on training prompts. Where those do not give as many either, the bank
+// has what there is, and a note says so.
 void make_bank(StudyFiles& files, const LoadedPair& pair);
 
-// Told before every row and after a probe's last one: which, how many are done, of how many, and the seconds since it was
-// told last.
+// Told before every row and after a probe's last one: which, how many are done, of how many, and the seconds
+// since it was told last.
 using ProbesWatch =
     std::function<void(const std::string& row, std::int64_t done, std::int64_t total, double seconds)>;
 
 // Each of probes_of() where it is not there yet.
 void run_probes(StudyFiles& files, const LoadedPair& pair, const ProbesWatch& watch);
 
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

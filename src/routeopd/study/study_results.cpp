@@ -1,45 +1,52 @@
-// Study directories.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/study_results.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 #include <system_error>
 
-#include "routeopd/report/run_files.h"
 #include "routeopd/report/tolerant_files.h"
-#include "routeopd/report/visible_text.h"
+#include "routeopd/study/study_files.h"
+#include "routeopd/table/visible_text.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
 
-using Absent = TolerantDirectory::Absent;
+using report::EvalFiles;
+using report::list_at;
+using report::number_at;
+using report::text_at;
+using report::whole_at;
+using table::visible;
+
+constexpr const char* kManifest = StudyFiles::kManifest;
 
 void append(std::vector<std::string>& all, const std::vector<std::string>& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-class StudyReader {
+class ResultsReader {
  public:
-  explicit StudyReader(const std::filesystem::path& directory)
+  explicit ResultsReader(const std::filesystem::path& directory)
       : files_(directory, "", study_.missing), manifest_(study_.manifest) {
     study_.directory = directory;
   }
 
-  StudyFiles read() {
+  StudyResults read() {
     std::error_code error;
     if (!std::filesystem::is_directory(study_.directory, error)) {
       study_.missing.push_back(fmt::format("{}: is no directory", visible(study_.directory.string())));
       return std::move(study_);
     }
-    manifest_ = files_.object("study.json");
+    manifest_ = files_.object(kManifest);
     if (manifest_.is_null()) return std::move(study_);
     if (text_at(manifest_, "kind") != "study")
-      files_.say("study.json", "\"kind\" is not \"study\"; it is read as if it were");
+      files_.say(kManifest, "\"kind\" is not \"study\"; it is read as if it were");
     read_parts();
-    study_.base = read_named_eval("base");
-    study_.teacher = read_named_eval("teacher");
+    study_.base = read_named_eval(kBase);
+    study_.teacher = read_named_eval(kTeacher);
     for_each("runs", kMaxRuns, [this](const Json& entry, std::size_t i) { read_run_entry(entry, i); });
     std::stable_sort(study_.runs.begin(), study_.runs.end(),
                      [](const StudyRun& a, const StudyRun& b) { return a.seed < b.seed; });
@@ -54,24 +61,24 @@ class StudyReader {
   std::optional<std::string> inside(const Json& holder, const char* key, const std::string& where) {
     const std::string path = text_at(holder, key);
     if (path.empty()) {
-      files_.say("study.json", fmt::format("{}: \"{}\" is missing or no text", where, key));
-    } else if (!stays_inside(path)) {
-      files_.say("study.json", fmt::format("{}: \"{}\" leads out of the study ({}); it is not followed",
-                                           where, key, visible(path.substr(0, 200))));
+      files_.say(kManifest, fmt::format("{}: \"{}\" is missing or no text", where, key));
+    } else if (!report::stays_inside(path)) {
+      files_.say(kManifest, fmt::format("{}: \"{}\" leads out of the study ({}); it is not followed", where,
+                                        key, visible(path.substr(0, 200))));
     } else {
       return path;
     }
     return std::nullopt;
   }
 
-  // Whether no earlier entry named this directory; a sentence where one did. The same files once more would show nothing
-  // new, and one large file could be read any number of times.
+  // Whether no earlier entry named this directory; a sentence where one did. The same files again would show
+  // nothing new, and one large file could be read any number of times.
   bool is_first(const std::string& path, const std::string& where, std::set<std::filesystem::path>& seen) {
     std::error_code error;
     std::filesystem::path real = std::filesystem::weakly_canonical(files_.path(path), error);
     if (error) real = files_.path(path).lexically_normal();
     if (seen.insert(real).second) return true;
-    files_.say("study.json",
+    files_.say(kManifest,
                fmt::format("{} names {} once more; it is not shown", where, visible(path.substr(0, 200))));
     return false;
   }
@@ -83,32 +90,31 @@ class StudyReader {
   template <class Use>
   void for_each(const char* key, std::size_t most, const Use& use) {
     if (!manifest_.contains(key)) {
-      files_.say("study.json", fmt::format("\"{}\" is missing", key));
+      files_.say(kManifest, fmt::format("\"{}\" is missing", key));
       return;
     }
     if (!manifest_[key].is_array()) {
-      files_.say("study.json",
-                 fmt::format("\"{}\": expected a list, got {}", key, manifest_[key].type_name()));
+      files_.say(kManifest, fmt::format("\"{}\": expected a list, got {}", key, manifest_[key].type_name()));
       return;
     }
     const Json& list = manifest_[key];
     // Before the sentences of its entries, of which there may be too many.
-    if (list.size() > most) say_cut("study.json", key, most);
+    if (list.size() > most) say_cut(kManifest, key, most);
     for (std::size_t i = 0; i < std::min(list.size(), most); ++i) use(list[i], i);
   }
 
   void read_parts() {
     const Json parts = manifest_.value("parts", Json());
     if (!parts.is_object()) {
-      files_.say("study.json", "\"parts\" is missing or no object");
+      files_.say(kManifest, "\"parts\" is missing or no object");
       return;
     }
     for (const auto& [name, part] : parts.items()) {
       const Json complete = part.is_object() ? part.value("complete", Json()) : Json();
       if (complete == Json(true)) continue;
       const std::string note = text_at(part, "note").substr(0, 200);
-      files_.say("study.json", fmt::format("part {} is not complete{}", visible(name),
-                                           note.empty() ? "" : fmt::format(" ({})", visible(note))));
+      files_.say(kManifest, fmt::format("part {} is not complete{}", visible(name),
+                                        note.empty() ? "" : fmt::format(" ({})", visible(note))));
     }
   }
 
@@ -116,7 +122,7 @@ class StudyReader {
     const Json evals = manifest_.value("evals", Json());
     const std::optional<std::string> path = inside(evals, name, "evals");
     if (!path) return std::nullopt;
-    return read_eval(files_.path(*path), true, *path);
+    return report::read_eval(files_.path(*path), true, *path);
   }
 
   void read_run_entry(const Json& entry, std::size_t number) {
@@ -125,12 +131,12 @@ class StudyReader {
     run.name = text_at(entry, "name");
     const std::optional<std::int64_t> seed = whole_at(entry, "seed");
     if (run.name.empty() || !seed) {
-      files_.say("study.json", fmt::format("{} has no name or no whole seed; it is not shown", where));
+      files_.say(kManifest, fmt::format("{} has no name or no whole seed; it is not shown", where));
       return;
     }
     if (!seen_.insert({run.name, *seed}).second) {
-      files_.say("study.json", fmt::format("{} is {} with seed {} once more; it is not shown", where,
-                                           visible(run.name), *seed));
+      files_.say(kManifest, fmt::format("{} is {} with seed {} once more; it is not shown", where,
+                                        visible(run.name), *seed));
       return;
     }
     const std::optional<std::string> path = inside(entry, "path", where);
@@ -152,7 +158,7 @@ class StudyReader {
     if (!evals.empty() && evals.back().shown == *path)
       run.eval = evals.back();
     else
-      run.eval = read_eval(files_.path(*path), true, *path);
+      run.eval = report::read_eval(files_.path(*path), true, *path);
   }
 
   void read_probe_entry(const Json& entry, std::size_t number) {
@@ -163,11 +169,11 @@ class StudyReader {
     const std::optional<std::string> path = inside(entry, "path", where);
     if (!path || !is_first(*path, where, probe_places_)) return;
     if (!probe.name.empty() && !probe_names_.insert(probe.name).second) {
-      files_.say("study.json", fmt::format("{} is {} once more; it is not shown", where,
-                                           visible(probe.name.substr(0, 200))));
+      files_.say(kManifest, fmt::format("{} is {} once more; it is not shown", where,
+                                        visible(probe.name.substr(0, 200))));
       return;
     }
-    probe.files = read_probe(files_.path(*path), *path);
+    probe.files = report::read_probe(files_.path(*path), *path);
     study_.probes.push_back(std::move(probe));
   }
 
@@ -178,7 +184,7 @@ class StudyReader {
   }
 
   void read_cost() {
-    const std::optional<std::string> path = optional_file("cost");
+    const std::optional<std::string> path = optional_file(StudyFiles::kCost.key);
     if (!path) return;
     study_.cost = files_.object(*path);
     for (const char* key : {"arms", "routes"}) {
@@ -193,7 +199,7 @@ class StudyReader {
   }
 
   void read_concentration() {
-    const std::optional<std::string> path = optional_file("concentration");
+    const std::optional<std::string> path = optional_file(StudyFiles::kConcentration.key);
     if (!path) return;
     std::int64_t number = 0;
     for (const Json& line : files_.lines(*path, "problems")) {
@@ -215,8 +221,8 @@ class StudyReader {
     }
   }
 
-  StudyFiles study_;
-  TolerantDirectory files_;
+  StudyResults study_;
+  report::TolerantDirectory files_;
   Json& manifest_;
   std::set<std::pair<std::string, std::int64_t>> seen_;
   std::set<std::filesystem::path> run_places_, eval_places_, probe_places_;
@@ -225,24 +231,32 @@ class StudyReader {
 
 }  // namespace
 
-StudyFiles read_study(const std::filesystem::path& directory) {
-  return StudyReader(directory).read();
+StudyResults read_results(const std::filesystem::path& directory) {
+  return ResultsReader(directory).read();
 }
 
-std::vector<const StudyRun*> StudyFiles::runs_of(const std::string& name) const {
+std::vector<const StudyRun*> StudyResults::runs_of(const std::string& name) const {
   std::vector<const StudyRun*> found;
   for (const StudyRun& run : runs)
     if (run.name == name) found.push_back(&run);
   return found;
 }
 
-const ProbeFiles* StudyFiles::probe(const std::string& name) const {
+const report::ProbeFiles* StudyResults::probe(const std::string& name) const {
   const auto found =
       std::find_if(probes.begin(), probes.end(), [&](const StudyProbe& probe) { return probe.name == name; });
   return found == probes.end() ? nullptr : &found->files;
 }
 
-std::vector<std::string> StudyFiles::all_missing() const {
+std::vector<report::EvalFiles*> StudyResults::evals() {
+  std::vector<report::EvalFiles*> all;
+  for (StudyRun& run : runs) all.push_back(&run.eval);
+  for (std::optional<report::EvalFiles>* eval : {&base, &teacher})
+    if (*eval) all.push_back(&**eval);
+  return all;
+}
+
+std::vector<std::string> StudyResults::all_missing() const {
   std::vector<std::string> all = missing;
   for (const std::optional<EvalFiles>* eval : {&base, &teacher})
     if (*eval) append(all, (*eval)->missing);
@@ -257,4 +271,4 @@ std::vector<std::string> StudyFiles::all_missing() const {
   return all;
 }
 
-}  // namespace routeopd::report
+}  // namespace routeopd::study

@@ -1,28 +1,22 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/lab/study_run.h"
+#include "routeopd/study/study_run.h"
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <vector>
 
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/base/memory.h"
-#include "routeopd/lab/study_files.h"
 #include "routeopd/probe/probe_log.h"
+#include "routeopd/study/study_files.h"
+#include "routeopd/study/study_pace.h"
 #include "routeopd/train/train.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::string note_of(const Json& metrics) {
   const auto number = [&](const char* name) {
@@ -45,8 +39,8 @@ train::Recipe recipe_of(const PlannedRun& run, const fs::path& directory, const 
 
 }  // namespace
 
-// Below the newest that is there, not below the step at hand: most steps have none where `save_every` is above 1. Then a
-// removal that is killed half-way has a whole checkpoint above it, too.
+// Below the newest that is there, not below the step at hand: most steps have none where `save_every` is
+// above 1. Then a removal that is killed half-way has a whole checkpoint above it, too.
 void remove_checkpoints(const fs::path& run, std::int64_t hold) {
   std::vector<std::int64_t> steps;
   std::error_code ignored;
@@ -76,7 +70,7 @@ void make_run(const PlannedRun& run, const fs::path& study, const LoadedPair& pa
               const StudyOptions& options, const RunEvents& events) {
   const fs::path directory = study / StudyFiles::run_path(run);
   train::Recipe recipe = recipe_of(run, directory, pair, options);
-  if (run.every > 0) recipe.probe.bank = absolute_path(study / "bank.safetensors");
+  if (run.every > 0) recipe.probe.bank = absolute_path(study / StudyFiles::kBank.file);
   train::Inputs inputs = pair.inputs();
   probe::ProbeLog probe(recipe, inputs);
   reset_peak_resident();
@@ -89,7 +83,7 @@ void make_run(const PlannedRun& run, const fs::path& study, const LoadedPair& pa
         if (is_due(run, step, options.steps)) {
           const auto begin = Clock::now();
           if (!pair.suites().empty())
-            pair.evaluate(directory / "eval" / fmt::format("step_{}", step), inputs.student,
+            pair.evaluate(study / StudyFiles::eval_path(run, step), inputs.student,
                           {{"path", recipe.out}, {"step", step}},
                           [&](const eval::EvalProgress& at) { events.evaluating(step, at.done, at.total); });
           probe.after(step);
@@ -100,4 +94,4 @@ void make_run(const PlannedRun& run, const fs::path& study, const LoadedPair& pa
       train::Start::kResume);
 }
 
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

@@ -1,5 +1,4 @@
 // One training run of a study: made, or gone on with, to its end, with its evaluations and probes on the way.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,10 +7,10 @@
 #include <functional>
 #include <string>
 
-#include "routeopd/lab/loaded_pair.h"
-#include "routeopd/lab/variants.h"
+#include "routeopd/study/loaded_pair.h"
+#include "routeopd/study/parts.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 
 // Told after every step, and now and then while an evaluation is under way.
 struct RunEvents {
@@ -20,16 +19,18 @@ struct RunEvents {
   std::function<void(std::int64_t step, double seconds)> evaluated;
 };
 
-// Removes the checkpoints that neither going on needs, which takes the newest there is, nor the probes, which take `hold`.
+// Removes the checkpoints that neither going on needs, which takes the newest there is, nor the probes, which
+// take `hold`.
 void remove_checkpoints(const std::filesystem::path& run, std::int64_t hold);
 
 // Steps after which a run is evaluated and probed.
 bool is_due(const PlannedRun& run, std::int64_t step, std::int64_t steps);
 std::int64_t evaluations_of(const PlannedRun& run, std::int64_t steps);
 
-// Trains into the run's place in the study. Whatever of it is there already is used: a run that was killed goes on from its
-// newest checkpoint, to the same bits. A run that is looked at on the way probes the study's bank.
+// Trains into the run's place in the study. Whatever of it is there already is used: a run that was killed
+// goes on from its newest checkpoint, to the same bits. A run that is looked at on the way probes the study's
+// bank.
 void make_run(const PlannedRun& run, const std::filesystem::path& study, const LoadedPair& pair,
               const StudyOptions& options, const RunEvents& events);
 
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

@@ -1,5 +1,4 @@
 // A study in a few lines for a terminal: what was run, how well each arm does, and what the intervals show.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,10 +6,9 @@
 #include <vector>
 
 #include "routeopd/grade/statistics.h"
-#include "routeopd/lab/study_files.h"
-#include "routeopd/report/run_files.h"
+#include "routeopd/study/study_files.h"
 
-namespace routeopd::lab {
+namespace routeopd::study {
 
 // One variant over its seeds, against the reference variant.
 struct VariantSummary {
@@ -28,10 +26,10 @@ struct StudySummary {
   std::vector<std::string> notes;  // of the study, and of its parts: what is missing, and why
 };
 
-// `read` is what the report reads of the same study.
-StudySummary summarize(const StudyFiles& files, const report::StudyFiles& read);
+// `results` is what lies in the study's directory.
+StudySummary summarize(const StudyFiles& files, const StudyResults& results);
 
 std::string summary_text(const StudySummary& summary);
 Json json_of(const StudySummary& summary);
 
-}  // namespace routeopd::lab
+}  // namespace routeopd::study

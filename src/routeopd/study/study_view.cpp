@@ -1,21 +1,19 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/report/study_tables.h"
+#include "routeopd/study/study_view.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
-#include "routeopd/report/cells.h"
-#include "routeopd/report/effects.h"
-#include "routeopd/report/paper_numbers.h"
-#include "routeopd/report/study_table_parts.h"
-#include "routeopd/report/tolerant_files.h"
+#include "routeopd/report/arms.h"
+#include "routeopd/study/paper_numbers.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
 
-std::optional<double> metric_mean(const StudyFiles& study, const std::string& name, const char* key,
+std::optional<double> metric_mean(const StudyResults& study, const std::string& name, const char* key,
                                   bool last) {
   std::vector<std::optional<double>> values;
   for (const StudyRun* run : study.runs_of(name)) {
@@ -28,10 +26,39 @@ std::optional<double> metric_mean(const StudyFiles& study, const std::string& na
 
 }  // namespace
 
-const std::vector<std::string>& main_arms() {
-  static const std::vector<std::string> arms = {"sampled_rkl", "full_rkl", "full_fkl",  "fixed_mid",
-                                                "routeopd",    "exact",    "union_rkl", "union_fkl"};
-  return arms;
+std::vector<std::string> main_arms() {
+  std::vector<std::string> names;
+  for (const report::Arm& arm : report::kArms)
+    if (arm.main) names.emplace_back(arm.name);
+  return names;
+}
+
+std::vector<std::string> own_arms() {
+  std::vector<std::string> names;
+  for (const report::Arm& arm : report::kArms)
+    if (arm.component == report::Component::kOurs) names.emplace_back(arm.name);
+  return names;
+}
+
+std::vector<std::string> arm_and_crossings(const std::string& name) {
+  std::vector<std::string> names = {name};
+  for (const report::Arm& arm : report::kArms)
+    if (arm.preset == name && arm.name != name) names.emplace_back(arm.name);
+  return names;
+}
+
+std::vector<std::string> paper_rows_and_crossings(std::string_view id) {
+  std::vector<std::string> names;
+  for (const PaperRow& row : paper_table(id).rows)
+    for (const std::string& name : arm_and_crossings(row.name)) names.push_back(name);
+  return names;
+}
+
+std::vector<std::string> main_arms_and_untrained() {
+  std::vector<std::string> names = main_arms();
+  names.insert(names.begin(), kBase);
+  names.emplace_back(kTeacher);
+  return names;
 }
 
 TextTable number_table(const std::vector<std::string>& titles) {
@@ -43,6 +70,26 @@ TextTable number_table(const std::vector<std::string>& titles) {
 
 std::string average_name(const StudyView& view) {
   return fmt::format("Avg@{}", view.grades.samples());
+}
+
+std::optional<double> mean_of(const std::vector<std::optional<double>>& values) {
+  double sum = 0, count = 0;
+  for (const std::optional<double>& value : values) {
+    if (!value) continue;
+    sum += *value;
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return sum / count;
+}
+
+std::optional<double> spread_of(const std::vector<double>& values) {
+  if (values.size() < 2) return std::nullopt;
+  const auto count = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return std::sqrt(squares / (count - 1));
 }
 
 std::string paper_cell(std::string_view id, std::string_view row, std::string_view column, int digits) {
@@ -57,6 +104,12 @@ std::optional<double> paper_difference(std::string_view id, std::string_view row
   return *first - *second;
 }
 
+std::optional<double> paper_contrast(const std::string& arm) {
+  const std::vector<std::string>& compared = paper_table("paired").columns;
+  if (std::find(compared.begin(), compared.end(), arm) == compared.end()) return std::nullopt;
+  return paper_number("paired", "main-2", arm);
+}
+
 void say(std::string& words, std::string_view sentence) {
   if (!words.empty() && !sentence.empty()) words += ' ';
   words += sentence;
@@ -68,7 +121,7 @@ void say_absent(Block& block, const std::vector<std::string>& names, std::string
 
 std::string seeds_sentence(const StudyView& view) {
   std::size_t most = 0;
-  for (const StudyRun& run : view.files.runs) most = std::max(most, view.files.runs_of(run.name).size());
+  for (const StudyRun& run : view.results.runs) most = std::max(most, view.results.runs_of(run.name).size());
   return fmt::format(
       "Intervals are 95 % of a paired bootstrap over {} problems of {} samples, {}; they say nothing of how "
       "{} would fare.",
@@ -77,16 +130,16 @@ std::string seeds_sentence(const StudyView& view) {
       most == 1 ? "another seed" : "other seeds");
 }
 
-std::optional<double> last_metric(const StudyFiles& study, const std::string& name, const char* key) {
+std::optional<double> last_metric(const StudyResults& study, const std::string& name, const char* key) {
   return metric_mean(study, name, key, true);
 }
 
-std::optional<double> first_metric(const StudyFiles& study, const std::string& name, const char* key) {
+std::optional<double> first_metric(const StudyResults& study, const std::string& name, const char* key) {
   return metric_mean(study, name, key, false);
 }
 
 std::vector<std::optional<double>> seed_differences(
-    const StudyFiles& study, const std::string& first, const std::string& second,
+    const StudyResults& study, const std::string& first, const std::string& second,
     const std::function<std::optional<double>(const StudyRun&)>& value) {
   std::vector<std::optional<double>> differences;
   for (const StudyRun* a : study.runs_of(first)) {
@@ -99,51 +152,4 @@ std::vector<std::optional<double>> seed_differences(
   return differences;
 }
 
-std::vector<Section> study_tables(const StudyFiles& study) {
-  const StudyView view{study, StudyGrades(study)};
-  std::vector<Section> sections = {
-      {"Accuracy", accuracy_blocks(view)},       {"Ablations", ablation_blocks(view)},
-      {"Support and pairs", sweep_blocks(view)}, {"Mechanism", mechanism_blocks(view)},
-      {"Training", training_blocks(view)},       {"Cost", cost_blocks(view)},
-      {"Behaviour", behaviour_blocks(view)}};
-  std::vector<std::string>& first = sections.front().blocks.front().missing;
-  first.insert(first.end(), view.grades.missing().begin(), view.grades.missing().end());
-  return sections;
-}
-
-std::string study_verdict(const StudyFiles& study) {
-  const StudyView view{study, StudyGrades(study)};
-  std::vector<std::string> parts;
-  for (const char* arm : {"sampled_rkl", "full_rkl", "fixed_mid"}) {
-    const std::optional<Contrast> contrast = view.grades.contrast(arm, "routeopd");
-    if (!contrast) continue;
-    const double paper = *paper_number("paired", "main-2", arm);
-    parts.push_back(fmt::format("over {} {} points (the paper {}): {}", arm, points(contrast->difference),
-                                signed_number(paper, 2), name_of(outcome_of(paper, contrast->difference))));
-  }
-  std::string words;
-  if (parts.empty()) {
-    words = "No evaluation of routeopd and of an arm beside it can be read: nothing is compared.";
-  } else {
-    words = fmt::format("routeopd, {}: ", average_name(view));
-    for (std::size_t i = 0; i < parts.size(); ++i) words += fmt::format("{}{}", i == 0 ? "" : "; ", parts[i]);
-    words += '.';
-  }
-  std::string best;
-  double highest = -1;
-  for (const std::string& arm : main_arms()) {
-    const std::optional<Accuracy> accuracy = view.grades.accuracy(arm);
-    if (accuracy && accuracy->average.mean > highest) {
-      highest = accuracy->average.mean;
-      best = arm;
-    }
-  }
-  if (!best.empty()) {
-    const std::optional<Accuracy> base = view.grades.accuracy(kBase);
-    say(words, fmt::format("The highest of the main arms is {} with {} %{}.", best, percent(highest, 1),
-                           base ? fmt::format(" (untrained {} %)", percent(base->average.mean, 1)) : ""));
-  }
-  return words;
-}
-
-}  // namespace routeopd::report
+}  // namespace routeopd::study

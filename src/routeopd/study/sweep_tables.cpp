@@ -1,28 +1,23 @@
-// The sweeps over the size of the support and the number of pairs.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/sweep_tables.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 #include <map>
 
-#include "routeopd/report/cells.h"
-#include "routeopd/report/effects.h"
-#include "routeopd/report/paper_numbers.h"
-#include "routeopd/report/probe_sentences.h"
-#include "routeopd/report/study_table_parts.h"
-#include "routeopd/report/tolerant_files.h"
-#include "routeopd/report/visible_text.h"
+#include "routeopd/study/effects.h"
+#include "routeopd/study/paper_numbers.h"
+#include "routeopd/study/probe_contrast.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
 
 constexpr const char* kDefault = "routeopd";
-constexpr const char* kStep = "fresh_adamw";
 
 // Variants of routeopd called "routeopd-LETTER…" and routeopd itself, by the value of the setting.
-std::map<double, std::pair<std::string, std::string>> variants_by(const StudyFiles& study, char letter) {
+std::map<double, std::pair<std::string, std::string>> variants_by(const StudyResults& study, char letter) {
   std::map<double, std::pair<std::string, std::string>> sorted;  // (value's text, variant)
   const std::string prefix = fmt::format("{}-{}", kDefault, letter);
   for (const StudyRun& run : study.runs) {
@@ -38,16 +33,16 @@ std::map<double, std::pair<std::string, std::string>> variants_by(const StudyFil
   return sorted;
 }
 
-// What a probe of the study says of an arm; else what its runs said at their first step, which is the untrained student's
-// and knows coverage and retained mass, on responses of its own.
-std::optional<double> arm_number(const StudyFiles& study, const std::string& name, const char* key) {
+// What a probe of the study says of an arm; else what its runs said at their first step, which is the
+// untrained student's and knows coverage and retained mass, on responses of its own.
+std::optional<double> arm_number(const StudyResults& study, const std::string& name, const char* key) {
   for (const StudyProbe& probe : study.probes)
     if (const std::optional<double> found = number_at(probe.files.arm(name), {key})) return found;
   return first_metric(study, name, key);
 }
 
 // The row of a variant's step on the frozen states; null where there is none.
-const Json& step_of(const StudyFiles& study, const std::string& name) {
+const Json& step_of(const StudyResults& study, const std::string& name) {
   static const Json none;
   const ProbeFiles* const probe = study.probe("support");
   return probe == nullptr ? none : probe->row(name, kStep);
@@ -98,7 +93,7 @@ Block support_block(const StudyView& view) {
                                   "student's mass in it %", "teacher's mass in it %", "relative variance",
                                   "coverage %", "paper Avg@16 %", "paper fidelity %", "paper leakage %"});
   std::string default_value;
-  const auto variants = variants_by(view.files, 'k');
+  const auto variants = variants_by(view.results, 'k');
   for (const auto& [place, variant] : variants)
     if (variant.second == kDefault) default_value = variant.first;
   std::vector<std::pair<std::string, std::string>> known;  // (k, variant) that the paper has too
@@ -107,15 +102,15 @@ Block support_block(const StudyView& view) {
     const std::optional<Accuracy> accuracy = view.grades.accuracy(name);
     const std::optional<Contrast> contrast =
         name == kDefault ? std::nullopt : view.grades.contrast(kDefault, name);
-    const Json& step = step_of(view.files, name);
+    const Json& step = step_of(view.results, name);
     table.add({k, accuracy ? percent(accuracy->average.mean) : kDash,
                accuracy ? std::to_string(accuracy->per_seed.size()) : kDash,
                accuracy ? percent(spread_of(accuracy->per_seed)) : kDash,
                contrast ? points(contrast->difference) : kDash, spread_cell(step, "fidelity"),
-               spread_cell(step, "leakage"), percent(arm_number(view.files, name, "student_mass"), 1),
-               percent(arm_number(view.files, name, "teacher_mass"), 1),
-               significant(arm_number(view.files, name, "relative_loss_variance")),
-               percent(arm_number(view.files, name, "coverage"), 1), paper_cell("support", k, "avg", 2),
+               spread_cell(step, "leakage"), percent(arm_number(view.results, name, "student_mass"), 1),
+               percent(arm_number(view.results, name, "teacher_mass"), 1),
+               significant(arm_number(view.results, name, "relative_loss_variance")),
+               percent(arm_number(view.results, name, "coverage"), 1), paper_cell("support", k, "avg", 2),
                paper_cell("support", k, "fidelity", 1), paper_cell("support", k, "leakage", 1)});
     if (contrast) say(block.words, default_sentence("support", k, default_value, *contrast, 'k'));
     if (paper_number("support", k, "fidelity") && !step.is_null()) known.emplace_back(k, name);
@@ -127,14 +122,14 @@ Block support_block(const StudyView& view) {
             {of.second, kStep}, fmt::format("k = {}", of.first), paper_number("support", of.first, key)};
       };
       say(block.words,
-          step_sentence(*view.files.probe("support"), key, level(known.back()), level(known.front())));
+          step_sentence(*view.results.probe("support"), key, level(known.back()), level(known.front())));
     }
   }
   if (table.rows().empty()) {
     block.missing.emplace_back("The study has no run of routeopd with a known k.");
     return block;
   }
-  if (view.files.probe("support") == nullptr)
+  if (view.results.probe("support") == nullptr)
     block.missing.emplace_back("The study has no probe \"support\": fidelity and leakage are not known.");
   say(block.words,
       fmt::format("The paper's vocabulary has some 150,000 ids, and at k = 32 its support holds {} % of the "
@@ -153,11 +148,11 @@ Block pairs_block(const StudyView& view) {
                     "coverage %", "paper Avg@16 %", "paper loss variance", "paper coverage %"});
   std::vector<std::pair<std::string, std::string>> rows;
   std::string default_value;
-  for (const auto& [place, variant] : variants_by(view.files, 'm')) {
+  for (const auto& [place, variant] : variants_by(view.results, 'm')) {
     rows.push_back(variant);
     if (variant.second == kDefault) default_value = variant.first;
   }
-  if (!view.files.runs_of("exact").empty()) rows.emplace_back("all (exact)", "exact");
+  if (!view.results.runs_of("exact").empty()) rows.emplace_back("all (exact)", "exact");
   Ends variance("pairs", "loss_variance", 'm'), coverage("pairs", "coverage", 'm');
   for (const auto& [m, name] : rows) {
     const std::optional<Accuracy> accuracy = view.grades.accuracy(name);
@@ -167,15 +162,15 @@ Block pairs_block(const StudyView& view) {
                accuracy ? std::to_string(accuracy->per_seed.size()) : kDash,
                accuracy ? percent(spread_of(accuracy->per_seed)) : kDash,
                contrast ? points(contrast->difference) : kDash,
-               spread_cell(step_of(view.files, name), "fidelity"),
-               spread_cell(step_of(view.files, name), "leakage"),
-               significant(arm_number(view.files, name, "loss_variance")),
-               significant(arm_number(view.files, name, "relative_loss_variance")),
-               percent(arm_number(view.files, name, "coverage"), 1), paper_cell("pairs", m, "avg", 2),
+               spread_cell(step_of(view.results, name), "fidelity"),
+               spread_cell(step_of(view.results, name), "leakage"),
+               significant(arm_number(view.results, name, "loss_variance")),
+               significant(arm_number(view.results, name, "relative_loss_variance")),
+               percent(arm_number(view.results, name, "coverage"), 1), paper_cell("pairs", m, "avg", 2),
                paper_cell("pairs", m, "loss_variance", 3), paper_cell("pairs", m, "coverage", 1)});
     if (contrast) say(block.words, default_sentence("pairs", m, default_value, *contrast, 'm'));
-    variance.add(m, arm_number(view.files, name, "loss_variance"));
-    coverage.add(m, hundred(arm_number(view.files, name, "coverage")));
+    variance.add(m, arm_number(view.results, name, "loss_variance"));
+    coverage.add(m, hundred(arm_number(view.results, name, "coverage")));
   }
   say(block.words, variance.sentence("loss variance", kSignificant));
   say(block.words, coverage.sentence("coverage", 1));
@@ -192,4 +187,4 @@ std::vector<Block> sweep_blocks(const StudyView& view) {
   return {support_block(view), pairs_block(view)};
 }
 
-}  // namespace routeopd::report
+}  // namespace routeopd::study

@@ -1,32 +1,31 @@
-// Training over its steps, and where it ends.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/training_tables.h"
+
 #include <fmt/format.h>
 
 #include <array>
 #include <map>
 #include <set>
 
-#include "routeopd/report/cells.h"
-#include "routeopd/report/effects.h"
-#include "routeopd/report/paper_numbers.h"
-#include "routeopd/report/study_table_parts.h"
-#include "routeopd/report/tolerant_files.h"
+#include "routeopd/report/arms.h"
+#include "routeopd/routing/options.h"
+#include "routeopd/study/effects.h"
+#include "routeopd/study/paper_numbers.h"
 
-namespace routeopd::report {
+namespace routeopd::study {
 namespace {
 
-// Means over the seeds of an arm that were looked at on the way.
-struct Point {
+// Means over the seeds of an arm that were measured on the way.
+struct PathPoint {
   std::optional<double> accuracy, mass, fidelity, leakage;
   std::size_t seeds = 0;
 };
 
-std::map<std::int64_t, Point> path_of(const StudyView& view, const std::string& arm) {
+std::map<std::int64_t, PathPoint> path_of(const StudyView& view, const std::string& arm) {
   std::map<std::int64_t, std::array<std::vector<std::optional<double>>, 4>> values;
   std::size_t seeds = 0;
-  for (const StudyRun* run : view.files.runs_of(arm)) {
-    // A run that was looked at once, at its end, would stand at the end of the path alone.
+  for (const StudyRun* run : view.results.runs_of(arm)) {
+    // A run that was measured once, at its end, would stand at the end of the path alone.
     if (!run->complete || (run->files.probe.size() < 2 && run->files.evals.size() < 2)) continue;
     ++seeds;
     for (const EvalFiles& eval : run->files.evals)
@@ -38,13 +37,13 @@ std::map<std::int64_t, Point> path_of(const StudyView& view, const std::string& 
       at[3].push_back(number_at(line, {"leakage", "mean"}));
     }
   }
-  std::map<std::int64_t, Point> path;
+  std::map<std::int64_t, PathPoint> path;
   for (const auto& [step, at] : values)
     path[step] = {mean_of(at[0]), mean_of(at[1]), mean_of(at[2]), mean_of(at[3]), seeds};
-  if (path.empty() || !view.files.base) return path;
-  Point& start = path[0];
+  if (path.empty() || !view.results.base) return path;
+  PathPoint& start = path[0];
   start.seeds = seeds;
-  if (!start.accuracy) start.accuracy = number_at(view.files.base->summary, {"avg"});
+  if (!start.accuracy) start.accuracy = number_at(view.results.base->summary, {"avg"});
   return path;
 }
 
@@ -63,7 +62,7 @@ Block dynamics_block(const StudyView& view) {
                     "paper AIME24/25 %", "paper mass %", "paper fidelity %", "paper leakage %"});
   std::map<std::string, double> last_mass;
   for (const std::string& arm : main_arms()) {
-    const std::map<std::int64_t, Point> path = path_of(view, arm);
+    const std::map<std::int64_t, PathPoint> path = path_of(view, arm);
     if (path.empty()) continue;
     for (const auto& [step, point] : path) {
       const bool first = step == path.begin()->first, last = step == path.rbegin()->first;
@@ -79,19 +78,20 @@ Block dynamics_block(const StudyView& view) {
     }
     if (path.rbegin()->second.mass) last_mass[arm] = 100 * *path.rbegin()->second.mass;
     if (arm != "routeopd") continue;
-    const auto change = [&](const char* what, std::optional<double> Point::* member) {
+    const auto change = [&](const char* what, std::optional<double> PathPoint::* member) {
       const std::optional<double> first = path.begin()->second.*member, last = path.rbegin()->second.*member;
       const std::string row = fmt::format("routeopd {}", what);
       if (first && last && path.size() > 1)
         say(block.words, change_words(what, *paper_number("dynamics", row, "first"),
                                       *paper_number("dynamics", row, "last"), 100 * *first, 100 * *last));
     };
-    change("accuracy", &Point::accuracy);
-    change("mass", &Point::mass);
-    change("fidelity", &Point::fidelity);
-    change("leakage", &Point::leakage);
+    change("accuracy", &PathPoint::accuracy);
+    change("mass", &PathPoint::mass);
+    change("fidelity", &PathPoint::fidelity);
+    change("leakage", &PathPoint::leakage);
   }
-  for (const char* arm : {"sampled_rkl", "fixed_mid"}) {
+  for (const std::string& arm : main_arms()) {
+    if (arm == "routeopd" || !paper_number("dynamics", arm + " mass", "last")) continue;
     if (!last_mass.contains(arm) || !last_mass.contains("routeopd")) continue;
     const auto level = [&](const std::string& name) {
       return Level{.name = name,
@@ -105,7 +105,7 @@ Block dynamics_block(const StudyView& view) {
     };
     say(block.words,
         level_sentence("mass at the end", level("routeopd"), level(arm), 2,
-                       {.difference = {}, .per_seed = seed_differences(view.files, "routeopd", arm, own)}));
+                       {.difference = {}, .per_seed = seed_differences(view.results, "routeopd", arm, own)}));
   }
   if (table.rows().empty())
     block.missing.emplace_back("No run of a main arm has evaluations or probed steps that can be read.");
@@ -126,9 +126,10 @@ constexpr std::array<Endpoint, 5> kEndpoints = {{{"entropy", "policy entropy", 3
                                                  {"grad_norm", "gradient norm", 3, false},
                                                  {"routed_share", "routed tokens %", 1, true}}};
 
-// They draw no routes: the share of states that could be routed says nothing of them.
+// Arms that draw no routes: the share of states that could be routed says nothing of them.
 bool routes_nothing(const std::string& arm) {
-  return arm.ends_with("kl");
+  const std::string preset(report::find_arm(arm)->preset);
+  return routing::objective_from({{"arm", preset}}).loss != routing::Loss::kRouted;
 }
 
 Block stability_block(const StudyView& view) {
@@ -145,7 +146,7 @@ Block stability_block(const StudyView& view) {
     Cells cells = {arm};
     for (const Endpoint& endpoint : kEndpoints) {
       const bool meant = std::string_view(endpoint.key) != "routed_share" || !routes_nothing(arm);
-      const std::optional<double> value = meant ? last_metric(view.files, arm, endpoint.key) : std::nullopt;
+      const std::optional<double> value = meant ? last_metric(view.results, arm, endpoint.key) : std::nullopt;
       any = any || value;
       cells.push_back(endpoint.fraction ? percent(value, endpoint.digits) : number(value, endpoint.digits));
       const bool whole = std::string_view(endpoint.key) == "response_tokens";
@@ -156,11 +157,11 @@ Block stability_block(const StudyView& view) {
       continue;
     }
     table.add(std::move(cells));
-    teacher.push_back(last_metric(view.files, arm, "teacher_entropy"));
+    teacher.push_back(last_metric(view.results, arm, "teacher_entropy"));
   }
   for (const Endpoint& endpoint : kEndpoints) {
-    const auto here = last_metric(view.files, "routeopd", endpoint.key),
-               other = last_metric(view.files, "sampled_rkl", endpoint.key);
+    const auto here = last_metric(view.results, "routeopd", endpoint.key),
+               other = last_metric(view.results, "sampled_rkl", endpoint.key);
     const auto paper = paper_number("stability", "routeopd", endpoint.key),
                paper_other = paper_number("stability", "sampled_rkl", endpoint.key);
     if (!here || !other || !paper || !paper_other) continue;
@@ -176,14 +177,14 @@ Block stability_block(const StudyView& view) {
             what, {.name = "routeopd", .paper = *paper, .here = unit * *here, .interval = {}},
             {.name = "sampled_rkl", .paper = *paper_other, .here = unit * *other, .interval = {}},
             endpoint.digits,
-            {.difference = {}, .per_seed = seed_differences(view.files, "routeopd", "sampled_rkl", own)}));
+            {.difference = {}, .per_seed = seed_differences(view.results, "routeopd", "sampled_rkl", own)}));
   }
   if (const std::optional<double> entropy = mean_of(teacher))
     say(block.words,
         fmt::format("The teacher's entropy on the arms' last responses is {} on average (the paper's: {}).",
                     number(entropy, 3), paper_cell("endpoints", "teacher entropy", "last", 3)));
-  const auto first = first_metric(view.files, "routeopd", "routed_share"),
-             last = last_metric(view.files, "routeopd", "routed_share");
+  const auto first = first_metric(view.results, "routeopd", "routed_share"),
+             last = last_metric(view.results, "routeopd", "routed_share");
   if (first && last)
     say(block.words,
         change_words("routed tokens", *paper_number("endpoints", "routeopd routed_share", "first"),
@@ -199,4 +200,4 @@ std::vector<Block> training_blocks(const StudyView& view) {
   return {dynamics_block(view), stability_block(view)};
 }
 
-}  // namespace routeopd::report
+}  // namespace routeopd::study

@@ -1,13 +1,9 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/report/cells.h"
+#include "routeopd/table/cells.h"
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <numeric>
-
-namespace routeopd::report {
+namespace routeopd::table {
 
 std::string number(std::optional<double> value, int digits) {
   if (!value) return kDash;
@@ -38,10 +34,6 @@ std::string interval(double low, double high, int digits) {
   return fmt::format("[{}, {}]", percent(low, digits), percent(high, digits));
 }
 
-std::string points(const grade::Interval& change) {
-  return fmt::format("{} [{}, {}]", points(change.mean), points(change.low), points(change.high));
-}
-
 std::string listed(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < names.size(); ++i)
@@ -49,24 +41,4 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-std::optional<double> mean_of(const std::vector<std::optional<double>>& values) {
-  double sum = 0, count = 0;
-  for (const std::optional<double>& value : values) {
-    if (!value) continue;
-    sum += *value;
-    ++count;
-  }
-  if (count == 0) return std::nullopt;
-  return sum / count;
-}
-
-std::optional<double> spread_of(const std::vector<double>& values) {
-  if (values.size() < 2) return std::nullopt;
-  const auto count = static_cast<double>(values.size());
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  return std::sqrt(squares / (count - 1));
-}
-
-}  // namespace routeopd::report
+}  // namespace routeopd::table

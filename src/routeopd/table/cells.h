@@ -1,23 +1,20 @@
 // Numbers as cells of tables and as parts of sentences. A value that is not there is a dash.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "routeopd/grade/statistics.h"
-
-namespace routeopd::report {
+namespace routeopd::table {
 
 inline constexpr const char* kDash = "–";
 
 // 0.7316 as 73.16 (percent).
 std::string percent(std::optional<double> fraction, int digits = 2);
 
-// A change of percentages, in points: with its sign, and zero without one, also where -0.001 is rounded to it.
+// A change of percentages, in points: with its sign, and zero without one, also where -0.001 is rounded to
+// it.
 std::string points(double fraction, int digits = 2);
 
 // A number as it is; signed_number has a plus before one that is positive.
@@ -30,16 +27,7 @@ std::string significant(std::optional<double> value);
 // "[71.00, 74.00]" of fractions, in percent.
 std::string interval(double low, double high, int digits = 2);
 
-// "+2.09 [+1.41, +2.81]" of fractions, in points.
-std::string points(const grade::Interval& change);
-
 // "a, b and c".
 std::string listed(const std::vector<std::string>& names);
 
-// The mean of those that are there; none where none is.
-std::optional<double> mean_of(const std::vector<std::optional<double>>& values);
-
-// The standard deviation of a sample; none of fewer than two.
-std::optional<double> spread_of(const std::vector<double>& values);
-
-}  // namespace routeopd::report
+}  // namespace routeopd::table

@@ -1,6 +1,5 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/report/text_table.h"
+#include "routeopd/table/text_table.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +7,10 @@
 #include <array>
 
 #include "routeopd/base/error.h"
-#include "routeopd/report/visible_text.h"
+#include "routeopd/table/visible_text.h"
 #include "routeopd/text/html_escape.h"
 
-namespace routeopd::report {
+namespace routeopd::table {
 namespace {
 
 // Characters of UTF-8 text: every byte that does not continue one.
@@ -103,15 +102,16 @@ std::string csv_quoted(std::string_view line) {
   return out + '"';
 }
 
-// A line behind "#" that readers of comments skip and all others take for one field: no comma parts it, no quotation mark
-// opens a field over the rows below.
+// A line behind "#" that readers of comments skip and all others take for one field: no comma parts it, no
+// quotation mark opens a field over the rows below.
 std::string csv_remark(std::string line) {
   std::replace(line.begin(), line.end(), ',', ';');
   std::replace(line.begin(), line.end(), '"', '\'');
   return line;
 }
 
-// A spreadsheet takes what begins so for a formula, and some drop blanks before it; behind an apostrophe it is text.
+// A spreadsheet takes what begins so for a formula, and some drop blanks before it; behind an apostrophe it
+// is text.
 bool is_formula(std::string_view words) {
   const auto* const first =
       std::find_if(words.begin(), words.end(), [](unsigned char c) { return c > 0x20 && c != 0x7f; });
@@ -288,4 +288,4 @@ std::string table_of(const std::vector<std::string>& titles,
   return table.rendered(format);
 }
 
-}  // namespace routeopd::report
+}  // namespace routeopd::table

@@ -1,7 +1,6 @@
-// A table of words and numbers: plain for a terminal, Markdown and HTML for a page, LaTeX (booktabs) for a paper, CSV (RFC
-// 4180) for a program. Cells come from files too: each stays one cell of one line, whatever is in it, and none is a link, a
-// picture or a formula.
-//
+// A table of words and numbers: plain for a terminal, Markdown and HTML for a page, LaTeX (booktabs) for a
+// paper, CSV (RFC 4180) for a program. Cells come from files too: each stays one cell of one line, whatever
+// is in it, and none is a link, a picture or a formula.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,13 +8,14 @@
 #include <string_view>
 #include <vector>
 
-namespace routeopd::report {
+namespace routeopd::table {
 
 enum class Align { kLeft, kRight };
 enum class TableFormat { kText, kMarkdown, kLatex, kCsv, kHtml };
 
-// Words beside tables, as one line: a comment in LaTeX, which has its own captions, and in CSV ("# …", which RFC 4180 does
-// not know: without commas and quotation marks it is one field for readers that do not skip it); a paragraph in HTML.
+// Words beside tables, as one line: a comment in LaTeX, which has its own captions, and in CSV ("# …", which
+// RFC 4180 does not know: without commas and quotation marks it is one field for readers that do not skip
+// it); a paragraph in HTML.
 std::string note(std::string_view words, TableFormat format);
 std::string heading(std::string_view words, TableFormat format);
 
@@ -50,4 +50,4 @@ class TextTable {
 std::string table_of(const std::vector<std::string>& titles,
                      const std::vector<std::vector<std::string>>& rows, TableFormat format);
 
-}  // namespace routeopd::report
+}  // namespace routeopd::table

@@ -1,6 +1,5 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/report/visible_text.h"
+#include "routeopd/table/visible_text.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +9,7 @@
 
 #include "routeopd/text/utf8.h"
 
-namespace routeopd::report {
+namespace routeopd::table {
 namespace {
 
 struct Block {
@@ -90,4 +89,4 @@ std::string in_quotes(std::string_view bytes) {
   return out;
 }
 
-}  // namespace routeopd::report
+}  // namespace routeopd::table

@@ -1,5 +1,5 @@
-// What would be moved where in one response, token by token, and why: plain numbers (probe/explain.h computes them) and
-// the three ways to show them.
+// What would be moved where in one response, token by token, and why: plain numbers. probe/explain.h computes
+// them, report/explanation.h shows them.
 //
 // Symbols are those of docs/method.md: pi is a model's whole distribution, p its softmax over the union U.
 // SPDX-License-Identifier: Apache-2.0
@@ -14,7 +14,7 @@
 
 #include "routeopd/base/fields.h"
 
-namespace routeopd::report {
+namespace routeopd {
 
 // One id of U.
 struct ExplainedId {
@@ -32,11 +32,10 @@ struct ExplainedPair {
   double target = 0;       // wanted change of the pair's log-odds
   double coupling = 0;     // q-(source) q+(destination): how likely a draw is this pair
   std::int32_t draws = 0;  // how many of the m draws are this pair
-  std::optional<double>
-      source_before;  // p of the student; none where an id lies outside U (destination controls)
-  std::optional<double> destination_before;
-  std::optional<double> source_after;  // after the pair-isolated exact step; none where either lies outside U
-  std::optional<double> destination_after;
+  // p of the student; none where an id lies outside U (destination controls)
+  std::optional<double> source_before, destination_before;
+  // the same after the pair-isolated exact step; none where either id lies outside U
+  std::optional<double> source_after, destination_after;
 };
 
 // The state at which a token of the response was written.
@@ -65,22 +64,7 @@ struct Explanation {
   Json decoding;   // null where the response was given
   std::vector<ExplainedToken> tokens;
   std::size_t chosen = 0;                     // the token whose tables are shown
-  std::map<std::int32_t, std::string> texts;  // bytes of every id that is spoken of
+  std::map<std::int32_t, std::string> texts;  // bytes of every id that is named
 };
 
-// Every id that is spoken of, ascending.
-std::vector<std::int32_t> mentioned_ids(const std::vector<ExplainedToken>& tokens);
-
-// The token with the most mass, the first among equals.
-std::size_t heaviest(const std::vector<ExplainedToken>& tokens);
-
-// For a terminal. `colors`: the response coloured by mass and its heaviest tokens; else every token in a table.
-std::string explanation_text(const Explanation& explanation, bool colors);
-
-// One page that refers to nothing outside itself. Every token's tables are in it; without script a link leads to them.
-std::string explanation_html(const Explanation& explanation);
-
-// Everything. Text that is not UTF-8 has U+FFFD in "text" and its bytes beside it.
-Json explanation_json(const Explanation& explanation);
-
-}  // namespace routeopd::report
+}  // namespace routeopd

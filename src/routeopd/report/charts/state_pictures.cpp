@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/charts/state_pictures.h"
 
@@ -12,7 +11,7 @@
 #include "routeopd/report/charts/palette.h"
 #include "routeopd/report/charts/spec.h"
 #include "routeopd/report/tolerant_files.h"
-#include "routeopd/report/visible_text.h"
+#include "routeopd/table/visible_text.h"
 
 namespace routeopd::report {
 namespace {

@@ -1,15 +1,13 @@
-// Small pictures over steps, one a quantity, one line a series: of a study's arms and of runs.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/report/charts/series_charts.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <tuple>
 
-#include "routeopd/report/charts/curves.h"
 #include "routeopd/report/charts/palette.h"
 #include "routeopd/report/charts/spec.h"
-#include "routeopd/report/charts/study_charts.h"
 
 namespace routeopd::report {
 namespace {
@@ -29,10 +27,10 @@ std::size_t place_in(std::vector<std::string>& names, const std::string& name) {
 
 }  // namespace
 
-void draw_curves(const std::vector<DynamicsPoint>& points, const std::string& description, Block& block) {
+void draw_curves(const std::vector<CurvePoint>& points, const std::string& description, Block& block) {
   std::vector<std::string> names, quantities;
   std::map<std::tuple<std::size_t, std::size_t, std::int64_t>, Spread> spreads;  // by quantity, series, step
-  for (const DynamicsPoint& point : points) {
+  for (const CurvePoint& point : points) {
     if (!std::isfinite(point.value)) continue;
     const std::size_t quantity = place_in(quantities, point.quantity), name = place_in(names, point.name);
     Spread& spread = spreads[{quantity, name, point.step}];
@@ -82,7 +80,8 @@ void draw_curves(const std::vector<DynamicsPoint>& points, const std::string& de
   low["field"] = "low";
   const Json color = category("series", "", {{"scale", scales.color}, {"legend", legend}});
   Json layers = Json::array();
-  // A quantity that never changes has an axis of one value, whose label would be rounded away: room is made unseen.
+  // A quantity that never changes has an axis of one value, whose label would be rounded away: an invisible
+  // rule makes room.
   if (flat) {
     Json floor = y;
     floor["field"] = "floor";
@@ -117,22 +116,49 @@ void draw_curves(const std::vector<DynamicsPoint>& points, const std::string& de
   block.chart["resolve"] = {{"scale", {{"y", "independent"}}}, {"axis", {{"x", "independent"}}}};
 }
 
-Block dynamics_figure(const std::vector<DynamicsPoint>& points) {
-  Block block = titled("dynamics", "Training dynamics");
-  if (points.empty()) {
-    block.missing.emplace_back("No run was measured along its way: the part dynamics does it.");
-    return block;
+void draw_ranges(const std::vector<RangeRow>& ranges, const RangeWords& words, Block& block) {
+  Json rows = Json::array(), groups = Json::array(), names = Json::array();
+  bool inner = false;
+  for (const RangeRow& range : ranges) {
+    const std::string name = shown_series(range.name);
+    if (std::find(groups.begin(), groups.end(), Json(range.group)) == groups.end())
+      groups.push_back(range.group);
+    if (std::find(names.begin(), names.end(), Json(name)) == names.end()) names.push_back(name);
+    inner = inner || range.inner_low;
+    rows.push_back({{"group", range.group},
+                    {"name", name},
+                    {"middle", finite(range.middle)},
+                    {"low", finite(range.low)},
+                    {"high", finite(range.high)},
+                    {"inner_low", finite(range.inner_low)},
+                    {"inner_high", finite(range.inner_high)}});
   }
-  block.words =
-      "Accuracy, mismatch mass on the starting student's states, and where an update from each checkpoint "
-      "goes. Lines are means "
-      "over the seeds that were looked at on the way (a study follows its first); a band spans them where "
-      "there are several.";
-  draw_curves(
-      points,
-      "Small line charts over training steps: accuracy, mismatch mass, fidelity and leakage, a line an arm.",
-      block);
-  return block;
+  std::vector<DataColumn> columns = {{"group", "", 0},
+                                     {"name", "", 0},
+                                     {"middle", words.middle, words.digits},
+                                     {"low", words.low, words.digits}};
+  if (inner)
+    columns.insert(columns.end(), {{"inner_low", words.inner_low, words.digits},
+                                   {"inner_high", words.inner_high, words.digits}});
+  columns.push_back({"high", words.high, words.digits});
+  block.table = table_of_rows(rows, columns);
+
+  const Json y =
+      category("name", "", {{"sort", names}, {"axis", {{"grid", true}, {"tickSize", 0}, {"domain", false}}}});
+  const auto x = [&](const char* field) {
+    return quantity(field, words.axis, {{"scale", {{"zero", false}}}});
+  };
+  const std::string blue = chart_color("blue");
+  Json layers = Json::array();
+  layers.push_back({{"mark", {{"type", "rule"}, {"strokeWidth", 2}, {"color", blue}}},
+                    {"encoding", {{"x", x("low")}, {"x2", {{"field", "high"}}}, {"y", y}}}});
+  if (inner)
+    layers.push_back({{"mark", {{"type", "rule"}, {"strokeWidth", 8}, {"color", blue}, {"opacity", 0.55}}},
+                      {"encoding", {{"x", x("inner_low")}, {"x2", {{"field", "inner_high"}}}, {"y", y}}}});
+  layers.push_back({{"mark", {{"type", "point"}, {"size", 55}, {"color", inner ? chart_color("ink") : blue}}},
+                    {"encoding", {{"x", x("middle")}, {"y", y}}}});
+  block.chart = chart_of(block.title, words.description, rows);
+  add_row_panels(block.chart, "group", groups, std::move(layers));
 }
 
 }  // namespace routeopd::report

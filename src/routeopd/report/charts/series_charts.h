@@ -1,8 +1,9 @@
-// Rows of middles with their ranges, in groups. Internal to charts/.
-//
+// Two kinds of chart that several figures share: small line charts over steps, and middles with their ranges.
+// Each gives a block its chart and its table.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,18 @@
 #include "routeopd/report/block.h"
 
 namespace routeopd::report {
+
+// A quantity of a series at a step; one for each seed.
+struct CurvePoint {
+  std::string name;
+  std::int64_t step = 0;
+  std::string quantity;  // the small picture's heading: "Accuracy, Avg@16 (%)"
+  double value = 0;
+};
+
+// One small picture for each quantity and one line for each name, in the order in which they first come;
+// several values of one line and step are shown as mean and band.
+void draw_curves(const std::vector<CurvePoint>& points, const std::string& description, Block& block);
 
 struct RangeRow {
   std::string group, name;
@@ -25,7 +38,7 @@ struct RangeWords {
   int digits = 2;
 };
 
-// Gives the block its chart and table: a picture a group, a row a name, in the order in which they come.
+// One picture for each group and one row for each name, in the order in which they come.
 void draw_ranges(const std::vector<RangeRow>& ranges, const RangeWords& words, Block& block);
 
 }  // namespace routeopd::report
