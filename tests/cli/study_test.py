@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""`routeopd lab` as a user meets it: a tiny study whole, killed and gone on with, in parts, on any pair, and refused.
+"""`routeopd study` as a user meets it: a tiny study whole, killed and resumed, in parts, on any pair, and refused.
 
-    lab_test.py PROGRAM SOURCE_DIRECTORY
+    study_test.py PROGRAM SOURCE_DIRECTORY
 """
 import json
 import pathlib
@@ -32,7 +32,7 @@ TINY = [*SIZE, "--arms", "sampled_rkl,routeopd"]
 
 
 def run(*arguments, **more):
-    return subprocess.run([PROGRAM, "lab", *map(str, arguments)], text=True, capture_output=True, timeout=300, cwd=SOURCE,
+    return subprocess.run([PROGRAM, "study", *map(str, arguments)], text=True, capture_output=True, timeout=300, cwd=SOURCE,
                           **more)
 
 
@@ -45,7 +45,7 @@ def without_time(lines):
 
 
 def setUpModule():
-    """One whole study, which all tests look at and none changes."""
+    """One whole study, which all tests read and none changes."""
     directory = tempfile.TemporaryDirectory()
     unittest.addModuleCleanup(directory.cleanup)
     Case.path = pathlib.Path(directory.name)
@@ -182,20 +182,20 @@ class Whole(Case):
         broken.mkdir()
         for text, sentence in (("{", "study.json"), ("[]", "study.json"), ("{}", "is no study"),
                                ('{"kind": "study", "version": 2}', "is no study of version 1"),
-                               ('{"kind": "study", "version": 1}', "cannot be gone on with")):
+                               ('{"kind": "study", "version": 1}', "cannot be resumed")):
             (broken / "study.json").write_text(text)
             self.refuses(sentence, "main", "--out", broken)
         good = self.study(self.whole)
         for field, value in (("runs", {}), ("runs", [{"path": 3}]), ("parts", {"main": {}}), ("pair", None),
                              ("options", {**good["options"], "steps": "many"})):
             (broken / "study.json").write_text(json.dumps({**good, field: value}))
-            self.refuses("cannot be gone on with", "main", "--out", broken)
+            self.refuses("cannot be resumed", "main", "--out", broken)
         other = self.path / "other"
         other.mkdir()
         (other / "file").write_text("mine")
         self.refuses("exists already", "main", "--lab", LAB, "--out", other, *TINY)
 
-    def test_what_is_refused_leaves_no_study_behind(self):
+    def test_what_is_refused_leaves_no_study(self):
         out = self.path / "mended"
         pair = ("--student", LAB / "base", "--teacher", LAB / "teacher", "--prompts", LAB / "train.jsonl")
         self.refuses("chat template", "main", "--out", out, *pair, *TINY)
@@ -210,13 +210,24 @@ class Whole(Case):
         self.refuses("exclude each other", "main", "--out", self.path / "typo", "--lab", LAB, "--student", LAB, code=2)
         self.assertFalse((self.path / "typo").exists())
 
+    def test_the_command_of_old_names_the_new_one(self):
+        for words in ((), ("main", "--out", "runs/x", "--seeds", "1"), ("--quick",)):
+            answer = subprocess.run([PROGRAM, "lab", *words], text=True, capture_output=True, cwd=self.path)
+            self.assertEqual(answer.returncode, 2, answer.stderr)
+            self.assertEqual(answer.stderr.count("\n"), 1, answer.stderr)
+            self.assertIn(f"`{' '.join(('routeopd', 'study', *words))}`", answer.stderr)
+        answer = subprocess.run([PROGRAM, "lab", "make", "--out", self.path / "l", "--nonsense"], text=True,
+                                capture_output=True)
+        self.assertEqual(answer.returncode, 2, answer.stderr)
+        self.assertFalse((self.path / "l").exists())
+
 
 class Resume(Case):
-    """Stopped at different moments, the study goes on to the same files."""
+    """Stopped at different moments, the study resumes to the same files."""
 
     def stop(self, name, sign, where, options=TINY, later=0):
         out = self.path / name
-        process = subprocess.Popen([PROGRAM, "lab", "main", "--lab", LAB, "--out", out, *options], cwd=SOURCE,
+        process = subprocess.Popen([PROGRAM, "study", "main", "--lab", LAB, "--out", out, *options], cwd=SOURCE,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(6000):
             if where(out) or process.poll() is not None:
@@ -242,7 +253,7 @@ class Resume(Case):
         for path in whole["evals"].values():
             self.assertEqual((self.whole / path / "responses.jsonl").read_bytes(), (out / path / "responses.jsonl").read_bytes())
 
-    def test_killed_anywhere_it_goes_on_to_the_same_files(self):
+    def test_killed_anywhere_it_resumes_to_the_same_files(self):
         first, second = (f"runs/{arm}-seed42" for arm in ("sampled_rkl", "routeopd"))
 
         def in_the_first_evaluation(out):
@@ -286,8 +297,8 @@ class Resume(Case):
             self.assertEqual((a / name).read_bytes(), (b / name).read_bytes())
         self.assertEqual([p.name for p in (a / "checkpoints").iterdir()], ["step_4"])
 
-    def test_a_piece_that_was_taken_away_is_made_again(self):
-        out = self.path / "taken"
+    def test_a_piece_that_was_removed_is_made_again(self):
+        out = self.path / "removed"
         shutil.copytree(self.whole, out)
         same = ("base/eval/summary.json", "teacher/eval/labels.jsonl", "concentration.jsonl")
         other = ("runs/routeopd-seed42/eval/step_2/summary.json", "probes/arms/probe.json", "cost.json")
@@ -302,7 +313,7 @@ class Resume(Case):
         self.assertEqual(self.probe(out, "arms")["rows"], self.probe(self.whole, "arms")["rows"])
         self.assertFalse((out / "probes/arms.partial-1").exists())
 
-    def test_a_run_that_was_taken_away_is_made_again(self):
+    def test_a_run_that_was_removed_is_made_again(self):
         out = self.path / "again"
         self.succeeds("main", "--lab", LAB, "--out", out, *TINY, "--quiet")
         subprocess.run(["rm", "-r", out / "runs" / "routeopd-seed42"], check=True)
