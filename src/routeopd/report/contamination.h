@@ -4,13 +4,14 @@
 
 #include <string>
 
-#include "routeopd/grade/decontaminate.h"
+#include "routeopd/decontamination/decontaminate.h"
 #include "routeopd/table/text_table.h"
 
 namespace routeopd::report {
 
 // The training file's rows and duplicates, one row a test file, and what is removed.
-std::string decontamination_report(const grade::Decontamination& result,
-                                   const grade::DecontaminateOptions& options, table::TableFormat format);
+std::string decontamination_report(const decontamination::Decontamination& result,
+                                   const decontamination::DecontaminateOptions& options,
+                                   table::TableFormat format);
 
 }  // namespace routeopd::report

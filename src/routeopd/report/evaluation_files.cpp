@@ -13,10 +13,10 @@
 namespace routeopd::report {
 namespace {
 
-std::optional<grade::Label> label_named(const std::string& name) {
-  const auto found = std::find_if(grade::kAllLabels.begin(), grade::kAllLabels.end(),
-                                  [&](grade::Label label) { return grade::name_of(label) == name; });
-  if (found == grade::kAllLabels.end()) return std::nullopt;
+std::optional<judge::Label> label_named(const std::string& name) {
+  const auto found = std::find_if(judge::kAllLabels.begin(), judge::kAllLabels.end(),
+                                  [&](judge::Label label) { return judge::name_of(label) == name; });
+  if (found == judge::kAllLabels.end()) return std::nullopt;
   return *found;
 }
 
@@ -25,7 +25,7 @@ std::vector<ResponseLabel> read_labels(TolerantDirectory& files) {
   std::int64_t number = 0;
   for (const Json& line : files.lines("labels.jsonl", "labels", TolerantDirectory::Absent::kIsFine)) {
     ++number;
-    const std::optional<grade::Label> label = label_named(text_at(line, "label"));
+    const std::optional<judge::Label> label = label_named(text_at(line, "label"));
     const std::optional<std::int64_t> sample = whole_at(line, "sample");
     if (!label || !sample || text_at(line, "problem").empty()) {
       files.say("labels.jsonl",
@@ -118,7 +118,7 @@ JudgeFiles read_judge(const std::filesystem::path& directory) {
   for (const Json& line : files.lines("labels.jsonl", "labels")) {
     ++number;
     const std::string name = text_at(line, "run");
-    const std::optional<grade::Label> label = label_named(text_at(line, "label"));
+    const std::optional<judge::Label> label = label_named(text_at(line, "label"));
     const auto sample = whole_at(line, "sample");
     if (!label || !sample) {
       files.say(

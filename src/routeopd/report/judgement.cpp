@@ -11,10 +11,10 @@
 namespace routeopd::report {
 namespace {
 
-using grade::JudgeInput;
-using grade::JudgeTally;
-using grade::Label;
-using grade::ScopeTally;
+using judge::JudgeInput;
+using judge::JudgeTally;
+using judge::Label;
+using judge::ScopeTally;
 using Cells = std::vector<std::string>;
 
 struct LabelTable {
@@ -24,9 +24,9 @@ struct LabelTable {
 };
 
 std::string shown_name(Label label) {
-  static constexpr grade::PerLabel<const char*> kNames{"correct",        "reasoning", "arithmetic",
+  static constexpr judge::PerLabel<const char*> kNames{"correct",        "reasoning", "arithmetic",
                                                        "premature stop", "format",    "unjudged"};
-  return kNames[grade::index_of(label)];
+  return kNames[judge::index_of(label)];
 }
 
 // A directory's name is a user's: nothing in it may act on a terminal or break a row.
@@ -40,7 +40,7 @@ std::string titled(const char* what, const ScopeTally& scope) {
 
 LabelTable distribution(const JudgeInput& input, const ScopeTally& scope) {
   LabelTable table{titled("Labels", scope), {"run"}, {}};
-  for (const Label label : grade::kAllLabels) table.columns.push_back(shown_name(label));
+  for (const Label label : judge::kAllLabels) table.columns.push_back(shown_name(label));
   table.columns.emplace_back("total");
   for (std::size_t r = 0; r < scope.runs.size(); ++r) {
     Cells& row = table.rows.emplace_back(Cells{run_name(input, r)});
@@ -52,16 +52,16 @@ LabelTable distribution(const JudgeInput& input, const ScopeTally& scope) {
 
 LabelTable transitions(const JudgeInput& input, const ScopeTally& scope) {
   LabelTable table{titled("Transitions", scope), {"transition"}, {}};
-  for (const grade::TransitionTally& pair : scope.transitions)
+  for (const judge::TransitionTally& pair : scope.transitions)
     table.columns.push_back(fmt::format("{} → {}", run_name(input, 0), run_name(input, pair.to_run)));
   for (const bool into : {true, false}) {
-    for (const Label label : grade::kAllLabels) {
+    for (const Label label : judge::kAllLabels) {
       if (label == Label::kCorrect) continue;
       Cells row{fmt::format("{} → {}", shown_name(into ? label : Label::kCorrect),
                             shown_name(into ? Label::kCorrect : label))};
       std::int64_t sum = 0;
-      for (const grade::TransitionTally& pair : scope.transitions) {
-        const std::int64_t count = (into ? pair.into_correct : pair.out_of_correct)[grade::index_of(label)];
+      for (const judge::TransitionTally& pair : scope.transitions) {
+        const std::int64_t count = (into ? pair.into_correct : pair.out_of_correct)[judge::index_of(label)];
         sum += count;
         row.push_back(std::to_string(count));
       }
@@ -76,7 +76,7 @@ LabelTable lengths(const JudgeInput& input, const ScopeTally& scope) {
                    {"run", "mean", "P25", "median", "P75", "P90", "clipped %", "format valid %"},
                    {}};
   for (std::size_t r = 0; r < scope.runs.size(); ++r) {
-    const grade::RunTally& run = scope.runs[r];
+    const judge::RunTally& run = scope.runs[r];
     Cells row{run_name(input, r)};
     for (const double value : {run.mean, run.p25, run.p50, run.p75, run.p90})
       row.push_back(fmt::format("{:.0f}", value));

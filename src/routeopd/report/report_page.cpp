@@ -6,11 +6,11 @@
 #include <iterator>
 #include <set>
 
+#include "routeopd/base/display.h"
 #include "routeopd/report/charts/palette.h"
 #include "routeopd/report/page_style.h"
 #include "routeopd/report/svg.h"
 #include "routeopd/table/visible_text.h"
-#include "routeopd/text/html_escape.h"
 
 namespace routeopd::report {
 namespace {
@@ -48,7 +48,7 @@ table{font-size:7pt}th,td{white-space:normal}.r{overflow-wrap:break-word}}
 )css";
 
 std::string shown_html(std::string_view words) {
-  return text::html_escaped(table::visible(words));
+  return html_escaped(table::visible(words));
 }
 
 std::string missing_html(const std::vector<std::string>& missing) {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "routeopd/base/interrupt.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/system.h"
 #include "routeopd/study/route_cost.h"
 #include "routeopd/study/study_pace.h"
 #include "routeopd/train/metrics.h"

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/study/concentration.h"

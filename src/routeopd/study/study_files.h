@@ -24,7 +24,7 @@
 #include <optional>
 #include <string>
 
-#include "routeopd/base/directory_lock.h"
+#include "routeopd/base/files.h"
 #include "routeopd/study/parts.h"
 #include "routeopd/study/study_options.h"
 #include "routeopd/study/study_results.h"

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
-#include "routeopd/base/atomic_file.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/files.h"
+#include "routeopd/base/system.h"
 #include "routeopd/probe/probe_log.h"
 #include "routeopd/study/study_files.h"
 #include "routeopd/study/study_pace.h"
