@@ -8,10 +8,10 @@
 // connectives, operators and result words have synonyms. The teacher uses them evenly; the base student has
 // habits of its own, some of wording and some that make the answer wrong:
 //
-//   demand on one token     the result is off by one where a ten is crossed; a plus for a minus; the operand of
-//                           the step before
-//   demand on many tokens   a guess in place of a solution (the teacher would choose among six openers); the end
-//                           before all operations are done (it would choose among six connectives)
+//   demand on one token     the result is off by one where a ten is crossed; a plus for a minus; the operand
+//                           of the step before
+//   demand on many tokens   a guess in place of a solution (the teacher would choose among six openers); the
+//                           end before all operations are done (it would choose among six connectives)
 //
 // All randomness is addressed: problem `number` of a seed is the same whoever asks.
 // SPDX-License-Identifier: Apache-2.0
@@ -32,7 +32,7 @@ struct Problem {
   std::string noun;                 // what
   std::int32_t start = 0;           // how many at first
   std::vector<std::int32_t> moves;  // gained (over 0) or lost
-  std::vector<std::string> verbs;   // one a move
+  std::vector<std::string> verbs;   // one per move
   std::int32_t answer = 0;
 
   std::string text() const;  // "Mia has 12 apples. Then …"

@@ -21,7 +21,7 @@ struct Drawing {
 // with.
 std::string chart_python();
 
-// One drawing a specification. Does not throw for a renderer that is missing or fails: `trouble` says why.
+// One drawing per specification. Does not throw for a renderer that is missing or fails: `trouble` says why.
 std::vector<Drawing> render_charts(std::span<const Json> charts, bool png);
 
 }  // namespace routeopd::report

@@ -10,12 +10,12 @@
 
 namespace routeopd::report {
 
-// One row a suite and their average, in percent; then, for each suite, how many problems changed and at most
-// `changes` of them, worst first.
+// One row per suite and their average, in percent; then, for each suite, how many problems changed and at
+// most `changes` of them, worst first.
 std::string comparison_report(const grade::Comparison& comparison, table::TableFormat format,
                               std::size_t changes = 10);
 
-// One row a pair of runs, then the mean over them for each suite and on average.
+// One row per pair of runs, then the mean over them for each suite and on average.
 std::string macro_report(const grade::MacroComparison& macro, table::TableFormat format);
 
 }  // namespace routeopd::report

@@ -9,7 +9,7 @@
 
 namespace routeopd::report {
 
-// The training file's rows and duplicates, one row a test file, and what is removed.
+// The training file's rows and duplicates, one row per test file, and what is removed.
 std::string decontamination_report(const decontamination::Decontamination& result,
                                    const decontamination::DecontaminateOptions& options,
                                    table::TableFormat format);

@@ -66,7 +66,7 @@ std::vector<Piece> pieces_of(std::string_view text) {
   return pieces;
 }
 
-// Calls use(run, first, last) for each run of words; a run is the words with a space behind each, over the
+// Calls use(run, first, last) for each run of words; a run is the words with a space after each, over the
 // places of its pieces. Texts that are shorter than a run have none.
 template <class Use>
 void for_each_run(const std::vector<Piece>& pieces, const Use& use) {

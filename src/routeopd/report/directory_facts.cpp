@@ -14,7 +14,7 @@
 namespace routeopd::report {
 namespace {
 
-constexpr std::int64_t kMostFiles = 100'000;  // that are looked at for the newest date
+constexpr std::int64_t kMostFiles = 100'000;  // that are searched for the newest date
 constexpr std::size_t kFactWidth = 72;        // characters of a value before it is broken
 
 std::string whole_cell(const std::optional<std::int64_t>& value) {

@@ -16,10 +16,10 @@ struct ExplanationTable {
   std::string title;
   std::vector<table::TextTable::Column> columns;
   std::vector<std::vector<std::string>> rows;
-  std::string note;  // behind it; may be empty
+  std::string note;  // below it; may be empty
 };
 
-// What is explained: models, sizes, settings, a line each.
+// What is explained: models, sizes, settings, one line each.
 std::vector<std::string> heading_lines(const Explanation& explanation);
 
 // A row for each of these tokens.

@@ -23,7 +23,7 @@ const Json& child(const Json& value, const char* key) {
   return found == value.end() ? null : *found;
 }
 
-// A parser's message repeats bytes of the file, and the path once more; the kind of trouble is enough.
+// A parser's message repeats bytes of the file and its path; the kind of trouble is enough.
 bool parsed(std::string_view text, Json& value) {
   try {
     value = formats::parse_json_object(text, "");

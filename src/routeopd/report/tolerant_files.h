@@ -26,7 +26,7 @@ inline constexpr std::size_t kMaxEntries = 10'000;   // of a run's evaluations, 
 inline constexpr std::size_t kMaxRuns = 4'096;       // of a study
 inline constexpr std::size_t kMaxProbes = 64;        // of a study
 inline constexpr std::size_t kMaxCostEntries = 256;  // of each list of cost.json
-inline constexpr std::size_t kMaxSentences = 100;    // of one reader; what goes on so is not worth more
+inline constexpr std::size_t kMaxSentences = 100;    // of one reader; more of the same are not worth reading
 
 // Nothing that is measured is larger. Sums and squares of these stay finite, and doubles have every whole
 // number up to 2^53.

@@ -2,9 +2,10 @@
 // the starting student, so that a machine that slows down slows all of them; a step before it, which does not
 // count, has memory and caches ready. Ratios are to sampled_rkl within a round.
 //
-//   cost.json {"rounds", "arms": [{"name", "k", "m", "seconds": {"rollout", "score", "route", "learn", "total"}
-//              (medians), "tokens_per_second", "peak_bytes", "teacher_calls", "relative_total": {"mean", "low",
-//              "high"}, "relative_learn": {…}}], "routes": [{"k", "m", "top_k_ms", "routing_ms", "gather_ms"}]}
+//   cost.json {"rounds", "arms": [{"name", "k", "m", "seconds": {"rollout", "score", "route", "learn",
+//              "total"} (medians), "tokens_per_second", "peak_bytes", "teacher_calls", "relative_total":
+//              {"mean", "low", "high"}, "relative_learn": {…}}], "routes": [{"k", "m", "top_k_ms",
+//              "routing_ms", "gather_ms"}]}
 //
 // A ratio is the geometric mean over rounds, its interval Student's t of the mean of the logarithms. The
 // breakdown of route construction holds both models' logits fixed: the top-k of both, the routing kernel, and

@@ -120,7 +120,7 @@ double LoadedPair::evaluate(const fs::path& directory, const model::Model& stude
   }
   std::optional<Json> summary = eval::finished_evaluation(directory, protocol);
   if (!summary) {
-    // Neither whole nor half-way: something of it was taken away, and the rest cannot be gone on with.
+    // Neither whole nor begun: something of it was removed, and the rest cannot be resumed.
     std::error_code ignored;
     if (!fs::exists(directory / "protocol.json", ignored)) fs::remove_all(directory, ignored);
     engine::LocalEngine engine(student, tokenizer_.real_ids());

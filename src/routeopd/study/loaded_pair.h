@@ -32,8 +32,8 @@ class LoadedPair {
   const std::vector<eval::Suite>& suites() const { return suites_; }
   const std::vector<Prompt>& prompts() const { return prompts_; }
 
-  // What the states of a bank are drawn from: the suites' problems, all of them whatever `problems` says, and
-  // behind them training prompts. At most as many as there are to be states: every answer has one.
+  // What the states of a bank are drawn from: the suites' problems, all of them whatever `problems` says,
+  // then training prompts. At most as many as there are to be states: every answer has one.
   const std::vector<Prompt>& bank_prompts() const { return bank_prompts_; }
 
   // Of a run that begins: the starting student's own copy, the teacher shared.
@@ -42,8 +42,8 @@ class LoadedPair {
   // The recipe of a run but for its arm, seed and directory.
   const train::Recipe& recipe() const { return recipe_; }
 
-  // Evaluates `student` into `directory`, or goes on with it, and labels the responses where the checker can
-  // read them. Nothing where that was done; one whose summary was taken away is made again. `student` is
+  // Evaluates `student` into `directory`, or resumes it, and labels the responses where the checker can read
+  // them. Does nothing where that was done; one whose summary was removed is made again. `identity` is
   // {"path", …}, as summary.json will have it. Gives the average.
   double evaluate(const std::filesystem::path& directory, const model::Model& student, const Json& identity,
                   const eval::EvalWatch& watch = {}) const;

@@ -22,7 +22,7 @@ struct PaperRow {
 struct PaperTable {
   std::string id;     // ours: "destination"
   std::string label;  // the paper's: "tab:app-causal-ablations"; of text, the words that begin the sentence
-  std::vector<std::string> columns;  // ours, one a value
+  std::vector<std::string> columns;  // ours, one per value
   std::vector<PaperRow> rows;
   bool text = false;  // the numbers stand in a paragraph and not in a table
 };

@@ -1,5 +1,6 @@
 // What a study is asked for: the pair, and the settings that all of its runs share. Each setting is declared
-// once; the command line, study.json and the check that a study goes on as it began all come from that table.
+// once; the command line, study.json and the check that a study is resumed as it was begun all come from that
+// table.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,8 +14,8 @@
 
 namespace routeopd::study {
 
-// Two models and their problems. Paths are absolute, so that a study goes on from whatever directory it is
-// called.
+// Two models and their problems. Paths are absolute, so that a study is resumed from whatever directory the
+// command is called in.
 struct StudyPair {
   bool laboratory = true;  // the laboratory's own task, whose responses the checker can read
   std::string student, teacher;

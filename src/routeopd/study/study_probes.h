@@ -27,8 +27,8 @@ struct PlannedProbe {
 // What the mechanism part measures, of the arms that the study keeps to:
 //   arms      every arm's fresh-AdamW update at the starting student
 //   support   the same update for every support and number of pairs
-//   ladder    all interventions for routeopd in the middle of its first run, that run's own moments among them; at
-//             its end where no checkpoint was made before
+//   ladder    all interventions for routeopd in the middle of its first run, that run's own moments among
+//             them; at its end where no checkpoint was made before
 std::vector<PlannedProbe> probes_of(const StudyOptions& options);
 
 // bank.safetensors of the study, where it is not there yet: states of the starting student on held-out

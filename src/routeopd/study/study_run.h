@@ -1,4 +1,4 @@
-// One training run of a study: made, or gone on with, to its end, with its evaluations and probes on the way.
+// One training run of a study: made, or resumed, to its end, with its evaluations and probes on the way.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,8 +19,7 @@ struct RunEvents {
   std::function<void(std::int64_t step, double seconds)> evaluated;
 };
 
-// Removes the checkpoints that neither going on needs, which takes the newest there is, nor the probes, which
-// take `hold`.
+// Removes the checkpoints that nothing needs: resuming takes the newest there is, and the probes take `hold`.
 void remove_checkpoints(const std::filesystem::path& run, std::int64_t hold);
 
 // Steps after which a run is evaluated and probed.
@@ -28,8 +27,8 @@ bool is_due(const PlannedRun& run, std::int64_t step, std::int64_t steps);
 std::int64_t evaluations_of(const PlannedRun& run, std::int64_t steps);
 
 // Trains into the run's place in the study. Whatever of it is there already is used: a run that was killed
-// goes on from its newest checkpoint, to the same bits. A run that is looked at on the way probes the study's
-// bank.
+// resumes from its newest checkpoint, to the same bits. A run that is evaluated on the way also probes the
+// study's bank.
 void make_run(const PlannedRun& run, const std::filesystem::path& study, const LoadedPair& pair,
               const StudyOptions& options, const RunEvents& events);
 

@@ -102,7 +102,7 @@ std::string csv_quoted(std::string_view line) {
   return out + '"';
 }
 
-// A line behind "#" that readers of comments skip and all others take for one field: no comma parts it, no
+// A line after "#" that readers of comments skip and all others take for one field: no comma splits it, no
 // quotation mark opens a field over the rows below.
 std::string csv_remark(std::string line) {
   std::replace(line.begin(), line.end(), ',', ';');
@@ -110,8 +110,8 @@ std::string csv_remark(std::string line) {
   return line;
 }
 
-// A spreadsheet takes what begins so for a formula, and some drop blanks before it; behind an apostrophe it
-// is text.
+// A spreadsheet takes what begins so for a formula, and some drop blanks before it; after an apostrophe it is
+// text.
 bool is_formula(std::string_view words) {
   const auto* const first =
       std::find_if(words.begin(), words.end(), [](unsigned char c) { return c > 0x20 && c != 0x7f; });

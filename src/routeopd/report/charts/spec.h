@@ -31,7 +31,7 @@ void add_row_panels(Json& chart, std::string_view field, const Json& order, Json
 struct DataColumn {
   std::string field;
   std::string title;
-  int digits = 2;  // behind the point
+  int digits = 2;  // after the point
 };
 
 // The rows of a chart; what is null or not there is an empty cell.

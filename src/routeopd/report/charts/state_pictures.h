@@ -8,7 +8,7 @@
 namespace routeopd::report {
 
 // `example`: the object of example.json, null where there is none. Ids with fields that are no numbers are
-// left out.
+// skipped.
 Block scalar_credit_figure(const Json& example);
 Block operator_figure(const Json& example);
 
