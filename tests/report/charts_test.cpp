@@ -263,12 +263,12 @@ bool look_different(const SeriesScales& scales) {
 TEST(Arms, AreTheObjectivesArms) {
   const std::vector<std::string> presets = routing::arm_names();
   for (const Arm& arm : kArms) {
-    EXPECT_THAT(presets, Contains(std::string(arm.preset))) << arm.name;
-    Json settings = {{"arm", arm.preset}};
-    if (!arm.setting.empty()) settings[std::string(arm.setting)] = arm.value;
+    EXPECT_THAT(presets, Contains(std::string(arm.preset()))) << arm.name;
+    Json settings = {{"arm", arm.preset()}};
+    if (!arm.crossing.setting.empty()) settings[std::string(arm.crossing.setting)] = arm.crossing.value;
     EXPECT_NO_THROW(routing::objective_from(settings)) << arm.name;
     EXPECT_EQ(find_arm(arm.name), &arm) << "named twice";
-    EXPECT_EQ(arm.color.empty(), arm.name.find('-') != std::string_view::npos) << arm.name;
+    EXPECT_EQ(arm.style.color.empty(), arm.name.find('-') != std::string_view::npos) << arm.name;
   }
   for (const std::string& preset : presets) {
     // teacher_deficit is fixed_mid under its name as a destination.

@@ -217,7 +217,7 @@ void add_judges(const std::vector<JudgeFiles>& judges, Report& report) {
   report.sections.push_back({.title = "Judgements", .blocks = {std::move(block)}});
 }
 
-struct KindOf {
+struct DirectoryOfKind {
   std::string directory;
   DirectoryKind kind;
 };
@@ -260,7 +260,7 @@ class DirectoryReader {
   template <class Files, class Reader>
   std::vector<Files> all(DirectoryKind kind, const Reader& reader) const {
     std::vector<Files> found;
-    for (const KindOf& each : kinds_) {
+    for (const DirectoryOfKind& each : kinds_) {
       if (each.kind == kind) found.push_back(reader(each.directory));
     }
     return found;
@@ -268,9 +268,10 @@ class DirectoryReader {
 
   // Sections of one of several studies say whose they are.
   void add_studies() {
-    const auto count = std::count_if(kinds_.begin(), kinds_.end(),
-                                     [](const KindOf& each) { return each.kind == DirectoryKind::kStudy; });
-    for (const KindOf& each : kinds_) {
+    const auto count = std::count_if(kinds_.begin(), kinds_.end(), [](const DirectoryOfKind& each) {
+      return each.kind == DirectoryKind::kStudy;
+    });
+    for (const DirectoryOfKind& each : kinds_) {
       if (each.kind != DirectoryKind::kStudy) continue;
       Chapter chapter = study_.read(each.directory, judges_);
       facts_.emplace_back(each.directory, std::move(chapter.facts));
@@ -285,7 +286,7 @@ class DirectoryReader {
   }
 
   const StudyReader& study_;
-  std::vector<KindOf> kinds_;
+  std::vector<DirectoryOfKind> kinds_;
   std::vector<JudgeFiles> judges_;
   std::vector<std::pair<std::string, std::vector<Fact>>> facts_;
   Report report_;

@@ -43,7 +43,7 @@ std::vector<std::string> own_arms() {
 std::vector<std::string> arm_and_crossings(const std::string& name) {
   std::vector<std::string> names = {name};
   for (const report::Arm& arm : report::kArms)
-    if (arm.preset == name && arm.name != name) names.emplace_back(arm.name);
+    if (arm.preset() == name && arm.name != name) names.emplace_back(arm.name);
   return names;
 }
 

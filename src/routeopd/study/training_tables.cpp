@@ -128,7 +128,7 @@ constexpr std::array<Endpoint, 5> kEndpoints = {{{"entropy", "policy entropy", 3
 
 // Arms that draw no routes: the share of states that could be routed says nothing of them.
 bool routes_nothing(const std::string& arm) {
-  const std::string preset(report::find_arm(arm)->preset);
+  const std::string preset(report::find_arm(arm)->preset());
   return routing::objective_from({{"arm", preset}}).loss != routing::Loss::kRouted;
 }
 

@@ -11,8 +11,8 @@ std::vector<Variant> all_variants(const StudyOptions& options) {
   std::vector<Variant> all;
   for (const report::Arm& arm : report::kArms) {
     if (!arm.main && arm.component == report::Component::kNone) continue;
-    Json settings = {{"arm", arm.preset}};
-    if (!arm.setting.empty()) settings[std::string(arm.setting)] = arm.value;
+    Json settings = {{"arm", arm.preset()}};
+    if (!arm.crossing.setting.empty()) settings[std::string(arm.crossing.setting)] = arm.crossing.value;
     all.push_back({std::string(arm.name), arm.main ? Family::kMain : Family::kAblation, std::move(settings)});
   }
   const auto sweep = [&](Family family, const std::string& value, const Json& setting) {

@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, 8> kShapes = {"circle",         "square",
 // The arm of this name, where it has a style of its own.
 const Arm* styled_arm(std::string_view name) {
   const Arm* const arm = find_arm(name);
-  return arm != nullptr && !arm->color.empty() ? arm : nullptr;
+  return arm != nullptr && !arm->style.color.empty() ? arm : nullptr;
 }
 
 // Of "routeopd-k64" and "source_only-one" too.
@@ -94,7 +94,8 @@ std::string chart_color_style() {
 
 SeriesStyle style_of_series(std::string_view name, std::size_t place) {
   if (const Arm* const arm = base_of(name))
-    return {chart_color(arm->color), std::string(arm->shape), kDashes[static_cast<std::size_t>(arm->dash)]};
+    return {chart_color(arm->style.color), std::string(arm->style.shape),
+            kDashes[static_cast<std::size_t>(arm->style.dash)]};
   return cycle_style(place);
 }
 
