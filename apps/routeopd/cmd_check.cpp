@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "command.h"
-#include "routeopd/report/text_table.h"
+#include "routeopd/table/text_table.h"
 #include "routeopd/text/compatibility.h"
 
 namespace routeopd::app {
@@ -25,8 +25,8 @@ void run_check(const CheckArguments& arguments) {
                                                                               Json::error_handler_t::replace)
               << std::endl;
   } else if (!arguments.output.quiet) {
-    report::TextTable table(
-        {{"check", report::Align::kLeft}, {"", report::Align::kLeft}, {"", report::Align::kLeft}});
+    table::TextTable table(
+        {{"check", table::Align::kLeft}, {"", table::Align::kLeft}, {"", table::Align::kLeft}});
     for (const text::CompatibilityCheck& check : pair.checks)
       table.add({check.name, check.passed ? "pass" : "FAIL", check.detail});
     std::cout << table.text() << std::flush;

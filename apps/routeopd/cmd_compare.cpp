@@ -15,7 +15,7 @@ struct CompareArguments {
   std::vector<std::pair<std::string, std::string>> pairs;
   grade::Bootstrap bootstrap;
   std::size_t changes = 10;
-  report::TableFormat format = report::TableFormat::kText;
+  table::TableFormat format = table::TableFormat::kText;
   OutputFlags output;
 };
 

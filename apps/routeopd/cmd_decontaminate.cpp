@@ -22,7 +22,7 @@ struct DecontaminateArguments {
   std::vector<std::size_t> words = {8, 13};
   std::vector<std::size_t> characters = {50};
   std::string report;
-  report::TableFormat format = report::TableFormat::kText;
+  table::TableFormat format = table::TableFormat::kText;
   OutputFlags output;
 };
 

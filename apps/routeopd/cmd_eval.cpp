@@ -23,7 +23,7 @@ namespace routeopd::app {
 namespace {
 
 namespace fs = std::filesystem;
-using report::Align;
+using table::Align;
 
 constexpr std::int64_t kMostNew = 16384;
 
@@ -31,7 +31,7 @@ struct EvalArguments {
   std::string model, checkpoints, out;
   std::vector<std::string> suites;
   eval::Protocol protocol;
-  report::TableFormat format = report::TableFormat::kText;
+  table::TableFormat format = table::TableFormat::kText;
   OutputFlags output;
 };
 
@@ -56,19 +56,19 @@ std::string percent(const Json& share) {
   return fmt::format("{:.2f}", 100 * share.get<double>());
 }
 
-std::string summary_table(const Json& summary, report::TableFormat format) {
+std::string summary_table(const Json& summary, table::TableFormat format) {
   const std::string samples = summary["decoding"]["n"].dump();
-  report::TextTable table({{"suite", Align::kLeft},
-                           {"problems", Align::kRight},
-                           {fmt::format("Avg@{} %", samples), Align::kRight},
-                           {"95 %", Align::kRight},
-                           {fmt::format("pass@{} %", samples), Align::kRight},
-                           {fmt::format("maj@{} %", samples), Align::kRight},
-                           {"tokens", Align::kRight},
-                           {"median", Align::kRight},
-                           {"P90", Align::kRight},
-                           {"clipped %", Align::kRight},
-                           {"format %", Align::kRight}});
+  table::TextTable table({{"suite", Align::kLeft},
+                          {"problems", Align::kRight},
+                          {fmt::format("Avg@{} %", samples), Align::kRight},
+                          {"95 %", Align::kRight},
+                          {fmt::format("pass@{} %", samples), Align::kRight},
+                          {fmt::format("maj@{} %", samples), Align::kRight},
+                          {"tokens", Align::kRight},
+                          {"median", Align::kRight},
+                          {"P90", Align::kRight},
+                          {"clipped %", Align::kRight},
+                          {"format %", Align::kRight}});
   const auto add = [&](const std::string& name, const std::string& problems, const Json& row) {
     const auto length = [&](const char* which) {
       return fmt::format("{:.1f}", row["length"][which].get<double>());
@@ -156,15 +156,15 @@ std::vector<std::int64_t> steps_not_there(const fs::path& run, const std::vector
   return absent;
 }
 
-std::string trajectory_table(const Json& trajectory, report::TableFormat format) {
-  std::vector<report::TextTable::Column> columns{{"step", Align::kRight}};
+std::string trajectory_table(const Json& trajectory, table::TableFormat format) {
+  std::vector<table::TextTable::Column> columns{{"step", Align::kRight}};
   const Json& points = trajectory["points"];
   std::vector<std::string> names;
   for (const auto& item : points.front()["suites"].items()) names.push_back(item.key());
   for (const std::string& name : names) columns.push_back({name + " %", Align::kRight});
   for (const char* title : {"average %", "95 %", "tokens", "clipped %", "format %"})
     columns.push_back({title, Align::kRight});
-  report::TextTable table(std::move(columns));
+  table::TextTable table(std::move(columns));
   for (const Json& point : points) {
     std::vector<std::string> row{point["step"].dump()};
     for (const std::string& name : names) row.push_back(percent(point["suites"][name]["avg"]));

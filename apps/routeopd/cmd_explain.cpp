@@ -16,6 +16,7 @@
 #include "routeopd/formats/json_file.h"
 #include "routeopd/probe/explain.h"
 #include "routeopd/report/explanation.h"
+#include "routeopd/report/explanation_page.h"
 #include "routeopd/text/compatibility.h"
 #include "routeopd/text/prompts.h"
 
@@ -61,7 +62,7 @@ Json settings_of(const routing::ObjectiveOptions& options) {
   return settings;
 }
 
-report::Explanation explain(const ExplainArguments& arguments) {
+Explanation explain(const ExplainArguments& arguments) {
   const routing::ObjectiveOptions options = routing::objective_from(arguments.objective);
   probe::check_explainable(options);
   const std::string difference =
@@ -96,7 +97,7 @@ report::Explanation explain(const ExplainArguments& arguments) {
                                        : written(student, prompt, arguments, max_new, columns);
   progress.update(0, fmt::format("{} tokens", rollout.states()));
 
-  report::Explanation explanation;
+  Explanation explanation;
   explanation.student = arguments.student;
   explanation.teacher = arguments.teacher;
   explanation.prompt = prompt.text;
@@ -126,7 +127,7 @@ report::Explanation explain(const ExplainArguments& arguments) {
 void run_explain(const ExplainArguments& arguments) {
   std::optional<AtomicFile> page;  // a place that cannot be written is told before the work
   if (!arguments.html.empty()) page.emplace(arguments.html);
-  const report::Explanation explanation = explain(arguments);
+  const Explanation explanation = explain(arguments);
   if (page) {
     page->write(report::explanation_html(explanation));
     page->commit();

@@ -11,7 +11,7 @@
 #include "routeopd/base/display.h"
 #include "routeopd/base/hashes.h"
 #include "routeopd/model/model.h"
-#include "routeopd/report/text_table.h"
+#include "routeopd/table/text_table.h"
 #include "routeopd/text/chat_template_files.h"
 #include "routeopd/tokenizer/declared_tokens.h"
 #include "routeopd/tokenizer/tokenizer.h"
@@ -80,7 +80,7 @@ Json template_facts(const text::ChatTemplates& templates) {
 }
 
 void print_facts(const Json& facts) {
-  report::TextTable table({{"", report::Align::kLeft}, {"", report::Align::kLeft}});
+  table::TextTable table({{"", table::Align::kLeft}, {"", table::Align::kLeft}});
   if (facts.contains("model")) {
     const Json& m = facts["model"];
     const auto number = [&](const char* key) { return grouped(m[key].get<std::int64_t>()); };

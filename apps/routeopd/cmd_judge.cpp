@@ -23,7 +23,7 @@ struct JudgeArguments {
   double connect_timeout = 5;
   net::RetryRule retry;
   judge::JudgeSettings settings;
-  report::TableFormat format = report::TableFormat::kText;
+  table::TableFormat format = table::TableFormat::kText;
   OutputFlags output;
 };
 

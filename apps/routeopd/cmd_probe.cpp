@@ -13,7 +13,7 @@
 #include "routeopd/probe/bank.h"
 #include "routeopd/probe/run_probe.h"
 #include "routeopd/probe/summary.h"
-#include "routeopd/report/text_table.h"
+#include "routeopd/table/text_table.h"
 #include "routeopd/text/compatibility.h"
 #include "routeopd/text/prompts.h"
 #include "routeopd/train/recipe.h"
@@ -35,7 +35,7 @@ struct RunArguments {
   std::vector<std::string> arms = {"routeopd"};
   std::vector<std::string> interventions;
   double lr = 1e-6;
-  report::TableFormat format = report::TableFormat::kText;
+  table::TableFormat format = table::TableFormat::kText;
   OutputFlags output;
 };
 
@@ -53,7 +53,7 @@ std::string with_interval(const Json& spread) {
                                     : "–";
 }
 
-std::string table_of(const Json& result, report::TableFormat format) {
+std::string table_of(const Json& result, table::TableFormat format) {
   std::vector<std::vector<std::string>> rows;
   for (const Json& row : result["rows"])
     rows.push_back({row["name"].get<std::string>(), row["intervention"].get<std::string>(),
@@ -61,9 +61,9 @@ std::string table_of(const Json& result, report::TableFormat format) {
                     percent_of(row["fidelity"]["median"]), with_interval(row["leakage"]),
                     percent_of(row["leakage"]["median"]), plain(row["target_mae"], 4),
                     percent_of(row["completion"]), percent_of(row["overshoot"]), plain(row["rms"], 4)});
-  return report::table_of({"arm", "intervention", "fidelity % [95 %]", "P10", "median", "leakage % [95 %]",
-                           "median", "target MAE", "completion %", "overshoot %", "RMS"},
-                          rows, format);
+  return table::table_of({"arm", "intervention", "fidelity % [95 %]", "P10", "median", "leakage % [95 %]",
+                          "median", "target MAE", "completion %", "overshoot %", "RMS"},
+                         rows, format);
 }
 
 void run_make_bank(MakeBankArguments& arguments) {
@@ -152,14 +152,14 @@ void run_run(const RunArguments& arguments) {
   std::cout << table_of(result, arguments.format);
   const bool own = result["student"]["frozen"].get<bool>();
   const auto states = result["bank"]["states"].get<std::int64_t>();
-  std::cout << report::note(fmt::format("{} states; updates are scaled to the RMS log-odds change of "
-                                        "RouteOPD's fresh-AdamW update, {}; {}; "
-                                        "intervals: bootstrap over {} responses; {}/probe.json",
-                                        states, plain(result["rms"], 4),
-                                        own ? "the student is the bank's own"
-                                            : "supports and routes were made anew for this student",
-                                        result["bank"]["sequences"].get<std::int64_t>(), arguments.out),
-                            arguments.format);
+  std::cout << table::note(fmt::format("{} states; updates are scaled to the RMS log-odds change of "
+                                       "RouteOPD's fresh-AdamW update, {}; {}; "
+                                       "intervals: bootstrap over {} responses; {}/probe.json",
+                                       states, plain(result["rms"], 4),
+                                       own ? "the student is the bank's own"
+                                           : "supports and routes were made anew for this student",
+                                       result["bank"]["sequences"].get<std::int64_t>(), arguments.out),
+                           arguments.format);
 }
 
 void add_make_bank(CLI::App& app) {

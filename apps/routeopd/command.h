@@ -9,7 +9,7 @@
 #include <string>
 
 #include "routeopd/base/fields.h"
-#include "routeopd/report/text_table.h"
+#include "routeopd/table/text_table.h"
 
 namespace routeopd::app {
 
@@ -24,13 +24,13 @@ inline void add_output_flags(CLI::App& app, OutputFlags& flags) {
   app.add_flag("--json", flags.json, "Print the result as one JSON object on standard output");
 }
 
-// The format of a command's tables, which may go into a page or a paper.
-inline void add_table_flags(CLI::App& app, report::TableFormat& format) {
-  const auto set = [&](const char* name, report::TableFormat chosen, const char* help) {
+// How a command's tables are printed, where they may go into a page or a paper.
+inline void add_table_flags(CLI::App& app, table::TableFormat& format) {
+  const auto set = [&](const char* name, table::TableFormat chosen, const char* help) {
     return app.add_flag_callback(name, [&format, chosen] { format = chosen; }, help);
   };
-  set("--markdown", report::TableFormat::kMarkdown, "Print tables as Markdown")
-      ->excludes(set("--latex", report::TableFormat::kLatex, "Print tables as LaTeX (booktabs)"));
+  set("--markdown", table::TableFormat::kMarkdown, "Print tables as Markdown")
+      ->excludes(set("--latex", table::TableFormat::kLatex, "Print tables as LaTeX (booktabs)"));
 }
 
 // Throws when a command would write over what it reads.

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "routeopd/engine/engine.h"
-#include "routeopd/report/explanation.h"
 #include "routeopd/routing/options.h"
+#include "routeopd/types/explanation.h"
 #include "routeopd/types/rollout.h"
 
 namespace routeopd::probe {
@@ -29,9 +29,8 @@ Rollout given_rollout(const std::vector<std::int32_t>& prompt_ids,
 
 // A token for every state of `rollout`, which has one response. Pairs are those that `seed` draws at the states'
 // addresses. A rollout without captured values is read by the student first.
-std::vector<report::ExplainedToken> explain_rollout(engine::Engine& student, engine::Engine& teacher,
-                                                    Rollout& rollout,
-                                                    const routing::ObjectiveOptions& options,
-                                                    std::uint64_t seed);
+std::vector<ExplainedToken> explain_rollout(engine::Engine& student, engine::Engine& teacher,
+                                            Rollout& rollout, const routing::ObjectiveOptions& options,
+                                            std::uint64_t seed);
 
 }  // namespace routeopd::probe
