@@ -12,7 +12,7 @@
 #include "progress.h"
 #include "routeopd/base/byte_text.h"
 #include "routeopd/engine/local_engine.h"
-#include "routeopd/engine/writing.h"
+#include "routeopd/engine/sequence.h"
 #include "routeopd/text/prompts.h"
 
 namespace routeopd::app {

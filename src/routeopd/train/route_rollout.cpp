@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/route_rollout.h"
 
@@ -16,7 +15,7 @@
 namespace routeopd::train {
 namespace {
 
-// With the support over the whole vocabulary the top-k serves the metrics alone.
+// With a support over the whole vocabulary, the top-k serves the metrics alone.
 constexpr std::int32_t kTopOfFullSupport = 64;
 
 template <class T>

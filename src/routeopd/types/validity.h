@@ -23,6 +23,12 @@ enum class Validity : std::uint8_t {
 inline constexpr std::array<std::string_view, 7> kValidityNames = {
     "valid", "padding", "not_generated", "truncated_scores", "misaligned", "non_finite", "empty_support"};
 
+// Of two reasons the one that comes first; kValid where there is none.
+constexpr Validity first_reason(Validity a, Validity b) {
+  if (a == Validity::kValid || b == Validity::kValid) return a == Validity::kValid ? b : a;
+  return a < b ? a : b;
+}
+
 constexpr std::string_view name_of(Validity validity) {
   return kValidityNames[static_cast<std::size_t>(validity)];
 }
