@@ -12,6 +12,7 @@
 
 #include "bank_testing.h"
 #include "routeopd/engine/local_engine.h"
+#include "routeopd/probe/bank_file.h"
 #include "testing_errors.h"
 #include "testing_files.h"
 

@@ -11,7 +11,7 @@
 
 #include "bank_testing.h"
 #include "routeopd/base/atomic_file.h"
-#include "routeopd/probe/dense_rows.h"
+#include "routeopd/probe/vocabulary_rows.h"
 #include "routeopd/routing/huber.h"
 #include "routeopd/routing/reference_divergences.h"
 #include "routeopd/train/optimizer.h"

@@ -17,7 +17,7 @@
 #include "routeopd/model/heads/pair_head.h"
 #include "routeopd/model/kernels/row_topk.h"
 #include "routeopd/routing/route_states.h"
-#include "routeopd/types/state_views.h"
+#include "routeopd/types/state_batch.h"
 
 namespace routeopd::lab {
 namespace {

@@ -10,7 +10,7 @@
 #include "routeopd/routing/background_pools.h"
 #include "routeopd/routing/reference.h"
 #include "routeopd/routing/route_states.h"
-#include "routeopd/types/state_views.h"
+#include "routeopd/types/state_batch.h"
 
 namespace routeopd::train {
 namespace {

@@ -14,7 +14,7 @@ enum class Validity : std::uint8_t {
   kValid = 0,
   kPadding,          // a padded position
   kNotGenerated,     // a prompt, tool or template token
-  kTruncatedScores,  // the teacher's answer is shorter than the response
+  kTruncatedScores,  // an engine's answer is shorter than the response
   kMisaligned,       // an id or a row differs between student and teacher, or lies outside the vocabulary
   kNonFinite,        // NaN, +inf, or every id at -inf
   kEmptySupport,     // no id is left in the union
