@@ -1,5 +1,5 @@
-// Continuous batching without a model: whatever the limits, every token is read once its predecessors are, in blocks
-// that nobody else writes, and everything ends.
+// Continuous batching without a model: whatever the limits, every token is read once its predecessors are, in
+// blocks that nobody else writes, and everything ends.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/engine/scheduler.h"
 
