@@ -33,13 +33,13 @@ struct Moments {
   double first = 0, second = 0;
 };
 
-constexpr std::size_t kMostPairs = std::size_t{1} << 22;  // summed one by one at a state; 10 ms
+constexpr std::size_t kMostSummedPairs = std::size_t{1} << 22;  // summed one by one at a state; 10 ms
 
-// NaN where there are more than kMostPairs.
+// NaN where there are more than kMostSummedPairs.
 Moments moments_by_pairs(const Transport& state, const routing::ObjectiveOptions& options) {
   Moments sum;
   const std::vector<std::size_t> sources = places(state.q_minus), destinations = places(state.q_plus);
-  if (sources.size() * destinations.size() > kMostPairs) return {std::nan(""), std::nan("")};
+  if (sources.size() * destinations.size() > kMostSummedPairs) return {std::nan(""), std::nan("")};
   for (const std::size_t a : sources) {
     for (const std::size_t b : destinations) {
       const double share = state.q_minus[a] * state.q_plus[b];

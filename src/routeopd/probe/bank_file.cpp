@@ -20,7 +20,7 @@ namespace {
 using formats::TensorType;
 using formats::TensorView;
 
-constexpr std::int64_t kMostStates = 1 << 22, kMostIds = 1 << 24, kMostPairs = 1 << 16;
+constexpr std::int64_t kMostStates = 1 << 22, kMostIds = 1 << 24, kMostPairsPerState = 1 << 16;
 
 template <class T>
 constexpr TensorType kTypeOf = std::is_same_v<T, float>          ? TensorType::kF32
@@ -311,7 +311,7 @@ Bank read_bank(const std::filesystem::path& path) {
     const std::int64_t real_ids = about.at("real_ids"), hidden = about.at("hidden_size"),
                        pairs = about.at("pairs");
     file.need(real_ids > 0 && real_ids <= kMostIds && hidden > 0 && hidden <= kMostIds && pairs > 0 &&
-                  pairs <= kMostPairs,
+                  pairs <= kMostPairsPerState,
               "its sizes are out of range");
     file.need(pairs == bank.objective.m, "it has other pairs than its objective draws");
     check_arrays(file, arrays, real_ids, hidden, pairs);

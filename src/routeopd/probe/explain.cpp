@@ -72,7 +72,7 @@ reference::Pool pool_at(const Scores& scores, std::size_t state) {
   return pool;
 }
 
-// The places of the largest values, largest first, the lower place among equals; zeros are left out.
+// The places of the largest values, largest first, the lower place among equals; zeros are skipped.
 std::vector<std::size_t> largest(const Values& values, std::size_t most) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < values.size(); ++i) {
