@@ -1,6 +1,8 @@
 // How long loading a tokenizer takes, and encoding all problems of a file on one thread, as one JSON line.
 //
-//   tokenizer_bench TOKENIZER_DIR FILE.jsonl      (tests/peers/tokenizer_speed.py compares it with `tokenizers`)
+//   tokenizer_bench TOKENIZER_DIR FILE.jsonl
+//
+// tests/peers/tokenizer_speed.py compares it with `tokenizers`.
 //
 // The first of three passes meets each word for the first time; the fastest counts.
 // SPDX-License-Identifier: Apache-2.0
@@ -13,9 +15,9 @@
 #include <vector>
 
 #include "routeopd/base/fields.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/system.h"
 #include "routeopd/formats/json_lines.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 
 namespace {
 
@@ -27,7 +29,7 @@ double seconds() {
 
 Json measured(const std::string& directory, const std::string& file) {
   const double start = seconds();
-  const routeopd::text::Tokenizer tokenizer(directory);
+  const routeopd::tokenizer::Tokenizer tokenizer(directory);
   const double loaded = seconds();
   const double peak = static_cast<double>(routeopd::peak_resident_bytes()) / (1 << 20);
   std::vector<std::string> texts;

@@ -10,11 +10,12 @@
 
 #include "command.h"
 #include "progress.h"
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/eval/eval_directory.h"
 #include "routeopd/eval/evaluate.h"
 #include "routeopd/formats/weight_files.h"
+#include "routeopd/grade/answer.h"
 #include "routeopd/train/recipe.h"
 
 namespace routeopd::app {
@@ -84,7 +85,7 @@ std::string summary_table(const Json& summary, report::TableFormat format) {
 // One model into one directory. A complete evaluation of the same model and protocol is read, not repeated.
 Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, const fs::path& out,
                     const std::string& label) {
-  const text::Tokenizer tokenizer(directory);
+  const tokenizer::Tokenizer tokenizer(directory);
   eval::Protocol protocol = arguments.protocol;
   std::vector<eval::Suite> suites;
   for (const std::string& word : arguments.suites) {
@@ -106,6 +107,8 @@ Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, c
         engine::longest_response(model, suite.prompts, arguments.protocol.max_new_tokens, most);
   }
   const Json identity = model_json(directory);
+  if (eval::grade_again(out, suites, protocol, tokenizer, identity) && !arguments.output.quiet)
+    fmt::print(stderr, "{}: its responses are graded again, by {}\n", out.string(), grade::kExtractor);
   if (auto summary = eval::finished_evaluation(out, eval::protocol_json(identity, protocol, suites))) {
     if (!arguments.output.quiet) fmt::print(stderr, "{}: is complete; nothing is sampled\n", out.string());
     return *summary;

@@ -6,13 +6,12 @@
 #include <limits>
 
 #include "route_line.h"
-#include "routeopd/model/kernels/dense_rows.h"
-#include "routeopd/routing/exact_coupling.h"
-#include "routeopd/routing/huber.h"
+#include "routeopd/kernels/dense_rows.h"
 #include "routeopd/routing/reference.h"
 #include "routeopd/routing/reference_divergences.h"
+#include "routeopd/routing/reference_sampling.h"
 #include "routeopd/routing/route_states.h"
-#include "routeopd/routing/union_kl.h"
+#include "routeopd/routing/token_losses.h"
 
 namespace routeopd::app {
 namespace {
@@ -125,7 +124,7 @@ Transport transport_of(const Routes& routes, const ObjectiveOptions& options) {
   return state;
 }
 
-// One state as the batch that the kernel takes, and the memory behind it.
+// One state as the batch that the kernel takes, and the memory it points to.
 struct SingleState {
   std::vector<std::int32_t> student_ids, teacher_ids, pool_ids;
   Floats student, teacher_at_student, teacher, student_at_teacher, student_at_pool;
@@ -225,10 +224,10 @@ Parts parts_in_float(const RouteLine& line, const StateAddress& address) {
 
   const Floats teacher = narrowed(line.teacher);
   Floats row = current;
-  loss = model::row_reverse_kl(row, teacher, log_delta_p, 1, nullptr);
+  loss = kernels::row_reverse_kl(row, teacher, log_delta_p, 1, nullptr);
   parts.full_rkl = {loss, widened(row)};
   row = current;
-  loss = model::row_forward_kl(row, teacher, 1);
+  loss = kernels::row_forward_kl(row, teacher, 1);
   parts.full_fkl = {loss, widened(row)};
   if (line.action) {
     parts.sampled =

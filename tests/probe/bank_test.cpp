@@ -13,6 +13,7 @@
 #include "bank_testing.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/probe/bank_file.h"
+#include "routeopd/routing/reference_sampling.h"
 #include "testing_errors.h"
 #include "testing_files.h"
 

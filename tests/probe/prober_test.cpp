@@ -12,10 +12,11 @@
 #include <string>
 
 #include "bank_testing.h"
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/probe/vocabulary_rows.h"
-#include "routeopd/routing/huber.h"
 #include "routeopd/routing/reference_divergences.h"
+#include "routeopd/routing/reference_sampling.h"
+#include "routeopd/routing/token_losses.h"
 #include "routeopd/train/optimizer.h"
 #include "testing_files.h"
 

@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 
+#include "routeopd/routing/reference_sampling.h"
 #include "routing/random_states.h"
 
 namespace routeopd::routing {

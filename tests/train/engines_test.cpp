@@ -346,7 +346,7 @@ TEST(ScriptedEngines, AreExplainedProbedAndEvaluated) {
   EXPECT_THAT(error_of([&] { bank.mass(base); }), HasSubstr("the answer of engine scripted"));
 
   const TemporaryDirectory directory;
-  const text::Tokenizer tokenizer(fs::path(ROUTEOPD_TEST_DATA).parent_path() / "lab" / "base");
+  const tokenizer::Tokenizer tokenizer(fs::path(ROUTEOPD_TEST_DATA).parent_path() / "lab" / "base");
   ScriptedEngine writer(tokenizer.real_ids(), 4);
   eval::Protocol protocol;
   protocol.n = 3;

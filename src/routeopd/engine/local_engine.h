@@ -15,7 +15,7 @@
 #include "routeopd/model/heads/streaming_head.h"
 #include "routeopd/model/inference/inference_decoder.h"
 #include "routeopd/model/model.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 
 namespace routeopd::engine {
 
@@ -27,7 +27,7 @@ struct LocalOptions {
   // Positions whose keys and values scoring holds at a time, or those of one response.
   std::int64_t score_tokens = 8192;
   model::WeightStorage storage = model::WeightStorage::kExact;
-  const text::Tokenizer* tokenizer = nullptr;  // for stop strings; must outlive the engine
+  const tokenizer::Tokenizer* tokenizer = nullptr;  // for stop strings; must outlive the engine
 };
 
 // How many new tokens to ask for: `wanted`, or where that is 0 as many as the model's positions leave after

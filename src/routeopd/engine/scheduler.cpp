@@ -151,7 +151,7 @@ void Scheduler::begin_responses(StepPlan& plan) {
   for (const auto& reading : prompts_) {
     if (reading->hidden_H.empty() || reading->read < std::ssize(ids_of(*reading))) continue;
     SampledState state{.prompt = reading.get(), .sequences = {}};
-    const bool copies = std::ssize(ids_of(*reading)) % model::kBlockPositions != 0;
+    const bool copies = std::ssize(ids_of(*reading)) % kernels::kBlockPositions != 0;
     while (reading->begun < responses_of(*reading) && std::ssize(running_) < options_.step_tokens &&
            !reading->table.empty()) {
       const bool last = reading->begun + 1 == responses_of(*reading);
@@ -179,7 +179,7 @@ Sequence& Scheduler::begin_response(PromptReading& reading, bool hand_over) {
     sequence->table = std::exchange(reading.table, {});
     reading.read = 0;  // for responses that are still to begin
   } else {
-    const std::size_t whole = sequence->tokens.size() / model::kBlockPositions;
+    const std::size_t whole = sequence->tokens.size() / kernels::kBlockPositions;
     sequence->table.assign(reading.table.begin(), reading.table.begin() + static_cast<std::ptrdiff_t>(whole));
     for (const std::int32_t block : sequence->table) pool_.share(block);
     if (whole < reading.table.size()) {

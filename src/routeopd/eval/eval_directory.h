@@ -12,12 +12,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "routeopd/base/directory_lock.h"
+#include "routeopd/base/files.h"
 #include "routeopd/base/line_file.h"
 #include "routeopd/grade/eval_files.h"
 
@@ -67,6 +68,13 @@ class EvalDirectory {
   std::vector<std::vector<std::int64_t>> line_of_;           // the same; -1: missing
   std::int64_t found_ = 0, added_ = 0;
 };
+
+// Grades the responses of a directory again, complete or stopped half-way, where its protocol differs only in
+// the extractor; says whether it did. `regrade` sets extracted, correct and format_ok of a response. A complete
+// directory is then one that has all of its responses and no figures yet. May be killed at any moment and
+// repeated.
+bool grade_again(const std::filesystem::path& path, const Json& protocol,
+                 const std::function<void(grade::EvalResponse&)>& regrade);
 
 // The summary of a complete evaluation; none where there is no complete one. Throws UserError, naming the
 // field, for one of another protocol.

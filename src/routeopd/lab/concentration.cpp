@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <span>
 
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/engine/score_rollout.h"
 #include "routeopd/lab/variants.h"

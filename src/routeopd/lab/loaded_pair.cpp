@@ -115,6 +115,10 @@ train::Inputs LoadedPair::inputs() const {
 double LoadedPair::evaluate(const fs::path& directory, const model::Model& student, const Json& identity,
                             const eval::EvalWatch& watch) const {
   const Json protocol = eval::protocol_json(identity, protocol_, suites_);
+  if (eval::grade_again(directory, suites_, protocol_, tokenizer_, identity)) {
+    std::error_code ignored;
+    fs::remove(directory / "labels.jsonl", ignored);  // they go with the grades
+  }
   std::optional<Json> summary = eval::finished_evaluation(directory, protocol);
   if (!summary) {
     // Neither whole nor half-way: something of it was taken away, and the rest cannot be gone on with.

@@ -13,7 +13,7 @@
 #include "routeopd/lab/study_options.h"
 #include "routeopd/lab/task.h"
 #include "routeopd/model/model.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/train/inputs.h"
 
 namespace routeopd::lab {
@@ -27,7 +27,7 @@ class LoadedPair {
 
   const model::Model& base() const { return base_; }
   const model::Model& teacher() const { return teacher_; }
-  const text::Tokenizer& tokenizer() const { return tokenizer_; }
+  const tokenizer::Tokenizer& tokenizer() const { return tokenizer_; }
   const std::vector<eval::Suite>& suites() const { return suites_; }
   const std::vector<Prompt>& prompts() const { return prompts_; }
 
@@ -48,7 +48,7 @@ class LoadedPair {
 
  private:
   StudyPair pair_;
-  text::Tokenizer tokenizer_;
+  tokenizer::Tokenizer tokenizer_;
   train::Recipe recipe_;
   model::Model base_, teacher_;
   std::vector<Prompt> prompts_, bank_prompts_;

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <vector>
 
-#include "routeopd/base/atomic_file.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/files.h"
+#include "routeopd/base/system.h"
 #include "routeopd/lab/study_files.h"
 #include "routeopd/probe/probe_log.h"
 #include "routeopd/train/train.h"
@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) {
+double elapsed_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
@@ -93,7 +93,7 @@ void make_run(const PlannedRun& run, const fs::path& study, const LoadedPair& pa
                           {{"path", recipe.out}, {"step", step}},
                           [&](const eval::EvalProgress& at) { events.evaluating(step, at.done, at.total); });
           probe.after(step);
-          events.evaluated(step, seconds_since(begin));
+          events.evaluated(step, elapsed_since(begin));
           reset_peak_resident();  // evaluations do not count
         }
       },

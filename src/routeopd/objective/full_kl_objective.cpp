@@ -1,16 +1,14 @@
-// Full-vocabulary reverse and forward KL with exact gradients. Both models' logits are walked in chunks of
-// tokens; the teacher's are computed beside the student's and dropped with the chunk.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/objective/full_kl_objective.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
 
 #include "routeopd/base/error.h"
+#include "routeopd/kernels/dense_rows.h"
 #include "routeopd/model/heads/dense_head.h"
-#include "routeopd/model/kernels/dense_rows.h"
-#include "routeopd/objective/arms.h"
 
 namespace routeopd::objective {
 namespace {
@@ -57,9 +55,9 @@ class FullKlObjective : public Objective {
       }
       if (grad.data() != logits.data()) std::copy(logits.begin(), logits.end(), grad.begin());
       const std::span teacher(buffer_CR.const_data_ptr<float>() + (t - first) * batch.real_ids, columns);
-      if (!reverse_) return model::row_forward_kl(grad, teacher, scale);
+      if (!reverse_) return kernels::row_forward_kl(grad, teacher, scale);
       std::int64_t here = 0;
-      const double value = model::row_reverse_kl(grad, teacher, log_delta_p_, scale, &here);
+      const double value = kernels::row_reverse_kl(grad, teacher, log_delta_p_, scale, &here);
       floored += here;
       return value;
     };

@@ -6,7 +6,8 @@
 #include <cmath>
 #include <vector>
 
-#include "routeopd/routing/huber.h"
+#include "routeopd/routing/reference_sampling.h"
+#include "routeopd/routing/token_losses.h"
 
 namespace routeopd::probe {
 namespace {

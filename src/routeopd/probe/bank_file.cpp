@@ -11,7 +11,7 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/base/fields.h"
-#include "routeopd/base/sha256.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/formats/safetensors.h"
 
 namespace routeopd::probe {

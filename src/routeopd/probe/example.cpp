@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "routeopd/probe/vocabulary_rows.h"
-#include "routeopd/routing/huber.h"
+#include "routeopd/routing/token_losses.h"
 
 namespace routeopd::probe {
 namespace {

@@ -7,9 +7,8 @@
 #include <optional>
 #include <set>
 
-#include "routeopd/base/atomic_directory.h"
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
+#include "routeopd/base/files.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/weight_files.h"
@@ -17,7 +16,7 @@
 #include "routeopd/probe/distribution_dump.h"
 #include "routeopd/probe/example.h"
 #include "routeopd/probe/summary.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 
 namespace routeopd::probe {
 namespace {
@@ -31,7 +30,7 @@ std::string line_of(const Json& json) {
 // A directory without a tokenizer has ids alone.
 TextOf texts_of(const fs::path& directory) {
   if (!fs::exists(directory / "tokenizer.json")) return [](std::int32_t) { return std::string(); };
-  const auto tokenizer = std::make_shared<const text::Tokenizer>(directory);
+  const auto tokenizer = std::make_shared<const tokenizer::Tokenizer>(directory);
   return [tokenizer](std::int32_t id) { return std::string(tokenizer->bytes_of(id)); };
 }
 

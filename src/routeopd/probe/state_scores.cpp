@@ -11,7 +11,7 @@
 #include "routeopd/model/decoder.h"
 #include "routeopd/model/response_batch.h"
 #include "routeopd/probe/vocabulary_rows.h"
-#include "routeopd/routing/background_pools.h"
+#include "routeopd/routing/controls.h"
 #include "routeopd/routing/route_states.h"
 #include "routeopd/train/route_rollout.h"
 #include "routeopd/types/state_batch.h"

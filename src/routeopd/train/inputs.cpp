@@ -5,7 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "routeopd/grade/decontamination_record.h"
+#include "routeopd/decontamination/record.h"
 #include "routeopd/text/compatibility.h"
 #include "routeopd/text/prompts.h"
 
@@ -63,7 +63,7 @@ void check_same_tokens(const std::string& student_path, const std::string& teach
                     difference);
 }
 
-std::vector<Prompt> read_prompts(const Recipe& recipe, const text::Tokenizer& tokenizer,
+std::vector<Prompt> read_prompts(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer,
                                  const formats::ModelConfig& student, const formats::ModelConfig* teacher,
                                  std::int64_t& too_long) {
   const auto& eos = student.eos_token_ids;
@@ -83,7 +83,7 @@ std::vector<Prompt> read_prompts(const Recipe& recipe, const text::Tokenizer& to
   return prompts;
 }
 
-Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer) {
+Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer) {
   Inputs inputs;
   inputs.student = model::load_model(recipe.student.path);
   if (!recipe.sft()) {
@@ -101,7 +101,7 @@ Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer) {
 std::string contamination_of(const Recipe& recipe) {
   std::vector<std::string> suites;
   for (const auto& [name, path] : recipe.eval.suites) suites.push_back(path);
-  return grade::contamination_warning(recipe.data.prompts, suites);
+  return decontamination::contamination_warning(recipe.data.prompts, suites);
 }
 
 void check_prompts(const Recipe& recipe, const std::vector<Prompt>& prompts, std::int64_t too_long,

@@ -10,7 +10,7 @@
 
 #include "routeopd/formats/model_config.h"
 #include "routeopd/model/model.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/train/recipe.h"
 #include "routeopd/types/prompt.h"
 
@@ -21,17 +21,17 @@ struct Inputs {
   std::optional<model::Model> teacher;  // none for the sft arm, or where its weights are elsewhere
   std::int32_t real_ids = 0;
   std::vector<Prompt> prompts;
-  std::int64_t too_long = 0;                   // prompts that were skipped
-  std::string contamination_warning;           // contamination_of() the recipe
-  const text::Tokenizer* tokenizer = nullptr;  // for rollouts.jsonl
+  std::int64_t too_long = 0;                        // prompts that were skipped
+  std::string contamination_warning;                // contamination_of() the recipe
+  const tokenizer::Tokenizer* tokenizer = nullptr;  // for rollouts.jsonl
 };
 
 // Loads what the recipe names. Throws UserError when something is missing, or the tokenizers differ.
-Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer);
+Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer);
 
 // The recipe's prompts. Those that exceed a model's positions with the longest response are skipped and
 // counted; where none would be left, all stay, and check_inputs() says why they cannot.
-std::vector<Prompt> read_prompts(const Recipe& recipe, const text::Tokenizer& tokenizer,
+std::vector<Prompt> read_prompts(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer,
                                  const formats::ModelConfig& student, const formats::ModelConfig* teacher,
                                  std::int64_t& too_long);
 

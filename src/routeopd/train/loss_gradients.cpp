@@ -21,8 +21,8 @@ std::pair<std::size_t, std::size_t> states_of(const Rollout& rollout, std::size_
 }
 
 // The rows of a table that the tokens of a forward read, once each: its gradient is the sum of theirs.
-std::vector<model::RowVisit> visits_of(const at::Tensor& ids_T) {
-  std::vector<model::RowVisit> visits;
+std::vector<kernels::RowVisit> visits_of(const at::Tensor& ids_T) {
+  std::vector<kernels::RowVisit> visits;
   const std::span ids(ids_T.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(ids_T.numel()));
   for (std::size_t t = 0; t < ids.size(); ++t)
     visits.push_back({static_cast<std::int32_t>(ids[t]), static_cast<std::int32_t>(t), 1.0F});

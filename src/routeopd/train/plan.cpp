@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "routeopd/base/byte_text.h"
-#include "routeopd/base/grouped.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/display.h"
+#include "routeopd/base/system.h"
 #include "routeopd/engine/kv_plan.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/model/heads/dense_head.h"
@@ -49,7 +48,7 @@ std::int64_t activation_floats(const formats::ModelConfig& config) {
 
 class Planner {
  public:
-  Planner(const Recipe& recipe, const text::Tokenizer& tokenizer) : recipe_(recipe) {
+  Planner(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer) : recipe_(recipe) {
     student_ = formats::read_model_config(recipe.student.path);
     model::describe_weights(recipe.student.path);
     if (!recipe.sft()) {
@@ -138,7 +137,7 @@ class Planner {
         static_cast<std::int64_t>(recipe_.rollout.kv_memory * 1e9), engine.step_tokens);
     add("keys and values, rollout", kv.bytes(),
         fmt::format("{} blocks of {} positions; [rollout] kv_memory bounds them", grouped(kv.blocks),
-                    model::kBlockPositions));
+                    kernels::kBlockPositions));
     const std::int64_t scoring =
         std::max<std::int64_t>(engine.score_tokens, plan_.longest_prompt + recipe_.rollout.max_new_tokens);
     add("keys and values, scoring", engine::blocks_for(scoring) * model::KvStorage::block_bytes(*teacher_),
@@ -183,7 +182,7 @@ std::int64_t Plan::total_bytes() const {
                          [](std::int64_t sum, const MemoryPart& part) { return sum + part.bytes; });
 }
 
-Plan plan_run(const Recipe& recipe, const text::Tokenizer& tokenizer) {
+Plan plan_run(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer) {
   return Planner(recipe, tokenizer).make();
 }
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "routeopd/model/heads/dense_head.h"
-#include "routeopd/routing/background_pools.h"
+#include "routeopd/routing/controls.h"
 #include "routeopd/routing/reference.h"
 #include "routeopd/routing/route_states.h"
 #include "routeopd/types/state_batch.h"

@@ -8,9 +8,8 @@
 #include <exception>
 #include <utility>
 
-#include "routeopd/base/cpu.h"
 #include "routeopd/base/interrupt.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/system.h"
 #include "routeopd/engine/engine.h"
 #include "routeopd/train/metrics.h"
 #include "routeopd/train/run_directory.h"
@@ -33,7 +32,7 @@ std::vector<Prompt> prompts_of_step(const std::vector<Prompt>& all, PromptOrder&
 
 // What a rollout leaves in rollouts.jsonl.
 void keep_rollout(RunDirectory& run, std::int64_t step, const Rollout& rollout,
-                  const std::vector<Prompt>& prompts, const text::Tokenizer* tokenizer) {
+                  const std::vector<Prompt>& prompts, const tokenizer::Tokenizer* tokenizer) {
   for (const Response& response : rollout.responses_B) {
     const auto first = rollout.id_N.begin() + response.first_state;
     const std::vector<std::int32_t> ids(first, first + response.length);
