@@ -66,7 +66,7 @@ struct Data {
 
 Data random_data(const std::vector<std::int64_t>& lengths, std::int64_t prompt_length,
                  std::int64_t vocabulary, std::uint64_t seed) {
-  constexpr std::int32_t kPairs = 2;
+  constexpr std::int32_t kPairsPerState = 2;
   std::mt19937_64 random(seed);
   const auto id = [&] {
     return static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(vocabulary));
@@ -86,13 +86,13 @@ Data random_data(const std::vector<std::int64_t>& lengths, std::int64_t prompt_l
   data.scores.teacher_logprob_N.assign(states, -11.5F);
   Routes& routes = data.routes;
   routes.states = rollout.states();
-  routes.pairs = kPairs;
-  for (std::size_t i = 0; i < states * kPairs; ++i) {
+  routes.pairs = kPairsPerState;
+  for (std::size_t i = 0; i < states * kPairsPerState; ++i) {
     routes.source_NM.push_back(id());
     routes.destination_NM.push_back(id());
   }
-  routes.target_NM.assign(states * kPairs, 0.3F);
-  routes.old_NM.assign(states * kPairs, 0.0F);
+  routes.target_NM.assign(states * kPairsPerState, 0.3F);
+  routes.old_NM.assign(states * kPairsPerState, 0.0F);
   routes.weight_N.assign(states, 0.3F);
   routes.validity_N.assign(states, Validity::kValid);
   return data;
