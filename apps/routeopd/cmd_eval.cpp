@@ -1,5 +1,4 @@
 // routeopd eval: sample, grade, summarise; one model, or every checkpoint of a run.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/ranges.h>
 
@@ -45,7 +44,7 @@ std::optional<std::int64_t> step_of(const fs::path& directory) {
   return step;
 }
 
-// What summary.json says of the model: where it lies, what its weights are, and the step of a run's checkpoint.
+// The model in summary.json: its path, the hash of its weights, and the step of a run's checkpoint.
 Json model_json(const fs::path& directory) {
   Json model = {{"path", directory.string()}, {"weights", formats::weights_sha256(directory)}};
   if (const auto step = step_of(directory)) model["step"] = *step;
@@ -83,7 +82,7 @@ std::string summary_table(const Json& summary, table::TableFormat format) {
   return table.rendered(format);
 }
 
-// One model into one directory. A complete evaluation of the same model and protocol is read and not made again.
+// One model into one directory. A complete evaluation of the same model and protocol is read, not repeated.
 Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, const fs::path& out,
                     const std::string& label) {
   const tokenizer::Tokenizer tokenizer(directory);
@@ -97,7 +96,7 @@ Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, c
     }
     suites.push_back(eval::read_suite(name, path, protocol, directory, tokenizer));
   }
-  // By name, so that nothing hangs on the order in which they were said.
+  // By name, so that nothing depends on the order of the arguments.
   std::sort(suites.begin(), suites.end(),
             [](const eval::Suite& a, const eval::Suite& b) { return a.name < b.name; });
   const model::Model model = model::load_model(directory);
@@ -119,7 +118,7 @@ Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, c
   const auto watch = [&](const eval::EvalProgress& at) {
     if (!progress) {
       if (at.found > 0 && !arguments.output.quiet)
-        fmt::print(stderr, "{}: goes on with the {} of {} responses that are there\n", out.string(), at.found,
+        fmt::print(stderr, "{}: resumes with the {} of {} responses that are there\n", out.string(), at.found,
                    at.total);
       progress = std::make_unique<Progress>(label, at.total - at.found, arguments.output.quiet);
     }
@@ -143,7 +142,8 @@ std::vector<std::int64_t> checkpoint_steps(const fs::path& run) {
   return steps;
 }
 
-// Checkpoints that the run's recipe plans and that are not there: `keep` removed them, or the run has not come to them.
+// Checkpoints that the run's recipe plans and that are not there: `keep` removed them, or the run has not
+// made them yet.
 std::vector<std::int64_t> steps_not_there(const fs::path& run, const std::vector<std::int64_t>& there) {
   std::vector<std::int64_t> absent;
   if (!fs::exists(run / "recipe.toml")) return absent;
@@ -237,10 +237,10 @@ void add_eval(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option(
          "--out", arguments->out,
-         "Eval directory: new, or the same evaluation stopped, which goes on, or complete, which is shown")
+         "Eval directory: new, or the same evaluation stopped, which resumes, or complete, which is shown")
       ->required();
   add_decoding_options(app, protocol.prompt_template, protocol.temperature, protocol.top_p);
-  app.add_option("--n", protocol.n, "Samples a problem")->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_option("--n", protocol.n, "Samples per problem")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option("--max-new", protocol.max_new_tokens,
                  "Longest response, in tokens; 0: 16384, or what the model's positions leave")
       ->check(CLI::Range(0, 1 << 24))
@@ -250,7 +250,7 @@ void add_eval(CLI::App& app) {
   add_output_flags(app, arguments->output);
   app.footer(
       "Writes responses.jsonl as responses end, then problems.jsonl and summary.json. Stopped, the same "
-      "command goes on\n"
+      "command resumes\n"
       "where it was, with the same result. `routeopd compare A B` contrasts two such directories.\n\n"
       "Examples:\n"
       "  routeopd eval --model lab/teacher --suite heldout=lab/heldout.jsonl --out runs/eval-teacher \\\n"

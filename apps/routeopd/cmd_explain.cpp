@@ -1,5 +1,4 @@
 // routeopd explain: one response, and what would be moved where at each of its tokens.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
@@ -23,7 +22,7 @@
 namespace routeopd::app {
 namespace {
 
-// Tokens that are written where nobody says how many.
+// Tokens that are written where --max-new is not given.
 constexpr std::int64_t kUsualLength = 128;
 
 struct ExplainArguments {
@@ -39,7 +38,7 @@ struct ExplainArguments {
   OutputFlags output;
 };
 
-// Colours where a person looks on, unless they said that they want none (no-color.org).
+// Colours on a terminal, unless NO_COLOR is set (no-color.org).
 bool wants_colors() {
   const char* const no_color = std::getenv("NO_COLOR");
   const char* const terminal = std::getenv("TERM");
@@ -53,7 +52,8 @@ Rollout written(engine::Engine& student, const Prompt& prompt, const ExplainArgu
                                   .decoding = {arguments.temperature, arguments.top_p},
                                   .max_new_tokens = max_new,
                                   .seed = arguments.seed};
-  return student.generate(std::span(&prompt, 1), sampling, {.k = columns, .hidden = true});
+  return student.generate(std::span(&prompt, 1), sampling,
+                          {.k = columns, .hidden = student.capabilities().hidden_states});
 }
 
 Json settings_of(const routing::ObjectiveOptions& options) {

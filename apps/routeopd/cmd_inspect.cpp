@@ -1,5 +1,4 @@
 // routeopd inspect: what a model directory holds, without reading its weights.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/ranges.h>
 
@@ -103,7 +102,8 @@ void print_facts(const Json& facts) {
           fmt::format(", biases on {}", fmt::join(m["biases"].get<std::vector<std::string>>(), ", "));
     table.add({"attention", attention});
     table.add({"positions", fmt::format("{}, rope {}", number("max_positions"), m["rope"].dump())});
-    table.add({"key-value cache", fmt::format("{} bytes a token in float32", number("kv_bytes_per_token"))});
+    table.add(
+        {"key-value cache", fmt::format("{} bytes per token in float32", number("kv_bytes_per_token"))});
     table.add(
         {"embedding", fmt::format("{} rows, {}", number("embedding_rows"),
                                   m["tied_head"].get<bool>() ? "tied to the head" : "a head of its own")});

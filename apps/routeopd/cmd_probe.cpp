@@ -1,5 +1,4 @@
 // routeopd probe: a frozen bank of states, and the paper's interventions on it.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 #include <memory>
@@ -10,7 +9,7 @@
 #include "routeopd/base/files.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_files.h"
-#include "routeopd/probe/bank.h"
+#include "routeopd/probe/bank_file.h"
 #include "routeopd/probe/run_probe.h"
 #include "routeopd/probe/summary.h"
 #include "routeopd/table/text_table.h"
@@ -87,7 +86,13 @@ void run_make_bank(MakeBankArguments& arguments) {
     arguments.options.max_new_tokens =
         engine::longest_response(*model, prompts, 0, arguments.options.max_new_tokens);
   progress.update(0, fmt::format("{} prompts are answered and read", prompts.size()));
-  probe::Bank bank = probe::make_bank(student, teacher, tokenizer.real_ids(), prompts, arguments.options);
+  Rollout visited;
+  {
+    engine::LocalEngine writer(
+        student, tokenizer.real_ids());  // its copy of the weights goes before the states are read
+    visited = probe::visit_states(writer, prompts, arguments.options);
+  }
+  probe::Bank bank = probe::make_bank(visited, student, teacher, tokenizer.real_ids(), arguments.options);
   bank.student = {arguments.student, formats::weights_sha256(arguments.student)};
   bank.teacher = {arguments.teacher, formats::weights_sha256(arguments.teacher)};
   probe::write_bank(bank, arguments.out);
@@ -118,7 +123,7 @@ void run_run(const RunArguments& arguments) {
                               .out = arguments.out,
                               .dump = arguments.dump};
   if (!arguments.moments.empty()) {
-    // The moments belong to the run's own decay rates: RUN/checkpoints/step_N lies two levels under its recipe.
+    // The moments belong to the run's own decay rates: RUN/recipe.toml lies two levels above them.
     const std::filesystem::path recipe =
         std::filesystem::absolute(arguments.moments).lexically_normal() / ".." / ".." / "recipe.toml";
     if (!std::filesystem::exists(recipe))
@@ -139,7 +144,7 @@ void run_run(const RunArguments& arguments) {
     request.interventions.assign(probe::kInterventions.begin(), probe::kInterventions.end());
   Json result;
   {
-    std::optional<Progress> progress;  // how much there is to do is known when the models are loaded
+    std::optional<Progress> progress;  // the number of rows is known once the models are loaded
     result = probe::run_probe(request, [&](std::int64_t done, std::int64_t total, const std::string& what) {
       if (!progress) progress.emplace("probe", total, arguments.output.quiet);
       progress->update(done, fmt::format("{} of {}: {}", done + 1, total, what));
@@ -210,7 +215,7 @@ void add_run(CLI::App& app) {
       "pair_isolated, potential_wide, potential_matched, fresh_adamw, saved_adamw, sgd; all where none is "
       "named, each for the arms it applies to");
   app.add_option("--moments", arguments->moments,
-                 "RUN/checkpoints/step_N, whose AdamW moments and settings saved_adamw goes on with");
+                 "RUN/checkpoints/step_N, whose AdamW moments and settings saved_adamw takes");
   app.add_option("--lr", arguments->lr, "Learning rate of the update that the others are matched to")
       ->check(between(1e-12, 1))
       ->capture_default_str();

@@ -126,8 +126,8 @@ void run_train(const TrainArguments& arguments) {
     std::cerr << fmt::format("prompts too long for the models: {} left out, {} stay\n", inputs.too_long,
                              inputs.prompts.size());
   train::check_inputs(recipe, inputs);
-  if (!inputs.unchecked.empty() && !arguments.output.quiet)
-    std::cerr << fmt::format("warning: {}\n", inputs.unchecked);
+  if (!inputs.contamination_warning.empty() && !arguments.output.quiet)
+    std::cerr << fmt::format("warning: {}\n", inputs.contamination_warning);
   Evaluator evaluator(recipe, tokenizer, inputs.student);
   probe::ProbeLog prober(recipe, inputs);
   Json last = Json::object();

@@ -90,7 +90,7 @@ class Stopped(Case):
             file.write('{"suite":"one","problem":"')  # a line that a killed process did not finish
         there = (self.path / "stopped" / "responses.jsonl").read_bytes().count(b"\n")
         answer = self.evaluate("stopped", n=200)
-        self.assertIn(f"goes on with the {there} of 3400 responses", answer.stderr)
+        self.assertIn(f"resumes with the {there} of 3400 responses", answer.stderr)
         self.assert_same("stopped", "whole")
 
     def test_another_protocol_is_refused_by_name(self):

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/eval/eval_directory.h"
 
@@ -18,8 +17,8 @@ constexpr const char* kProblems = "problems.jsonl";
 constexpr const char* kSummary = "summary.json";
 constexpr std::int64_t kMaxProtocolBytes = 1 << 26;
 
-// The dotted name of the first field of `mine` that `theirs` has otherwise; empty: none. Where a model and a suite lie does
-// not count, what they hold does.
+// The dotted name of the first field of `mine` that differs in `theirs`; empty: none. Paths of the model and
+// the suites do not count, their contents do.
 std::string difference(const Json& mine, const Json& theirs, const std::string& name) {
   if (mine == theirs) return "";
   if (!mine.is_object() || !theirs.is_object()) return name;
@@ -180,7 +179,7 @@ Json EvalDirectory::finish() {
     for (const std::int64_t line : suite) places.push_back(static_cast<std::size_t>(line));
   lines_->finish(places);
   Json summary = protocol_;
-  std::vector<Json> figures;  // one a suite
+  std::vector<Json> figures;  // one per suite
   AtomicFile problems(path_ / kProblems);
   for (std::size_t s = 0; s < suites_.size(); ++s) {
     figures.push_back(grade::suite_summary(responses_[s], grade::Bootstrap{}));

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/eval/evaluate.h"
 
@@ -50,9 +49,9 @@ grade::EvalResponse graded(const Rollout& rollout, const Suite& suite, const Pro
   return response;
 }
 
-// Lets the model write what is missing of one suite.
-void fill(EvalDirectory& directory, std::size_t number, engine::Engine& engine, const Suite& suite,
-          const Protocol& protocol, const tokenizer::Tokenizer& tokenizer, const EvalWatch& watch) {
+// Lets the model write the missing responses of one suite.
+void fill_suite(EvalDirectory& directory, std::size_t number, engine::Engine& engine, const Suite& suite,
+                const Protocol& protocol, const tokenizer::Tokenizer& tokenizer, const EvalWatch& watch) {
   std::vector<Prompt> prompts;
   std::vector<std::size_t> rows;  // of the prompts in the suite
   engine::Sampling sampling = sampling_of(protocol);
@@ -143,7 +142,7 @@ Evaluation evaluate_into(const std::filesystem::path& directory, engine::Engine&
   grade_again(directory, suites, protocol, tokenizer, model);
   EvalDirectory files(directory, protocol_json(model, protocol, suites), std::move(problems), protocol.n);
   for (std::size_t s = 0; s < suites.size(); ++s)
-    fill(files, s, engine, suites[s], protocol, tokenizer, watch);
+    fill_suite(files, s, engine, suites[s], protocol, tokenizer, watch);
   Evaluation evaluation{.summary = files.finish(), .responses = {}};
   evaluation.responses = files.responses();
   return evaluation;

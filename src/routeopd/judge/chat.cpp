@@ -132,7 +132,7 @@ ChatAnswer ChatClient::complete(const std::string& body, std::uint64_t address,
   const std::string message =
       moved ? "redirects are not followed: name the address itself" : server_message(answer);
   throw ChatFailure(
-      net::may_pass(answer.status) ? Kind::kAway
+      net::is_transient(answer.status) ? Kind::kAway
       : denied                     ? Kind::kDenied
                                    : Kind::kRefused,
       fmt::format("{} answered {}{}{}", request.url, answer.status, message.empty() ? "" : ": ", message));

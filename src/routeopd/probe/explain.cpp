@@ -73,7 +73,7 @@ reference::Pool pool_at(const Scores& scores, std::size_t state) {
   return pool;
 }
 
-// The places of the largest values, largest first, the lower place among equals; zeros are left out.
+// The places of the largest values, largest first, the lower place among equals; zeros are skipped.
 std::vector<std::size_t> largest(const Values& values, std::size_t most) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -106,8 +106,8 @@ ExplainedPair explained_pair(const Transport& state, const reference::Pair& pair
   return row;
 }
 
-// The most likely pairs of the coupling. The n-th source by q- is in no pair that n - 1 others do not precede, so the
-// first few of each side are enough.
+// The most likely pairs of the coupling. The n-th source by q- is in no pair that n - 1 others do not
+// precede, so the first few of each side are enough.
 std::vector<ExplainedPair> likely_pairs(const Transport& state, const ObjectiveOptions& options) {
   std::vector<std::pair<std::size_t, std::size_t>> places;
   for (const std::size_t a : largest(state.q_minus, kExplainedPairs)) {
@@ -244,7 +244,8 @@ std::vector<ExplainedToken> explain_rollout(engine::Engine& student, engine::Eng
     throw UserError(
         "k: {} tokens with {} ids each are too many to explain; try a smaller k or a shorter response",
         rollout.states(), k);
-  if (rollout.logsumexp_N.empty()) engine::rescore(student, rollout, k);
+  std::vector<Validity> read_N(rollout.id_N.size(), Validity::kValid);
+  if (rollout.logsumexp_N.empty()) read_N = engine::rescore(student, rollout, k);
   const Scores scores = engine::score_rollout(student, teacher, rollout,
                                               scoring_of(rollout, options, seed, student.real_ids()));
   std::vector<ExplainedToken> tokens(rollout.id_N.size());
@@ -252,7 +253,7 @@ std::vector<ExplainedToken> explain_rollout(engine::Engine& student, engine::Eng
     ExplainedToken& token = tokens[n];
     token.id = rollout.id_N[n];
     const Union all = union_at(rollout, scores, n);
-    const Validity validity = validity_of(all, scores.validity_N[n]);
+    const Validity validity = validity_of(all, first_reason(read_N[n], scores.validity_N[n]));
     if (validity == Validity::kNonFinite)
       throw UserError(
           "explain: a model gives NaN or infinite logits at token {} of the response; are its weights whole?",

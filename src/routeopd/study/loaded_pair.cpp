@@ -82,7 +82,7 @@ LoadedPair::LoadedPair(const StudyPair& pair, const StudyOptions& options)
   teacher_ = *inputs.teacher;
   prompts_ = std::move(inputs.prompts);
   too_long_ = inputs.too_long;
-  unchecked_ = inputs.unchecked;
+  unchecked_ = inputs.contamination_warning;
   const std::int64_t longest =
       std::min(base_.config.max_position_embeddings, teacher_.config.max_position_embeddings) -
       options.max_new;
@@ -106,7 +106,7 @@ train::Inputs LoadedPair::inputs() const {
   inputs.real_ids = tokenizer_.real_ids();
   inputs.prompts = prompts_;
   inputs.too_long = too_long_;
-  inputs.unchecked = unchecked_;
+  inputs.contamination_warning = unchecked_;
   inputs.tokenizer = &tokenizer_;
   return inputs;
 }

@@ -16,7 +16,7 @@
 #include "routeopd/routing/route_states.h"
 #include "routeopd/study/study_pace.h"
 #include "routeopd/study/variants.h"
-#include "routeopd/types/state_views.h"
+#include "routeopd/types/state_batch.h"
 
 namespace routeopd::study {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_files.h"
+#include "routeopd/probe/bank_file.h"
 #include "routeopd/probe/run_probe.h"
 #include "routeopd/study/study_pace.h"
 
@@ -27,21 +28,13 @@ std::vector<probe::ProbeArm> arms_of(const StudyOptions& options, const std::vec
   return arms;
 }
 
-// As many of the prompts as it takes until their answers have the states that are wanted, and how many they
-// have. probe::make_bank() generates the answers again: one rollout among the thousands of a study.
-struct BankSource {
-  std::span<const Prompt> prompts;
-  std::int64_t states = 0;
-};
-
-BankSource bank_source(const LoadedPair& pair, const probe::BankOptions& wanted) {
+// The student's answers to as many of the prompts as it takes until they have the states that are wanted.
+Rollout visited_states(const LoadedPair& pair, const probe::BankOptions& wanted) {
   const std::span<const Prompt> all(pair.bank_prompts());
   engine::LocalEngine student(pair.base(), pair.tokenizer().real_ids());
-  const engine::Sampling sampling{
-      .n = 1, .decoding = {}, .max_new_tokens = wanted.max_new_tokens, .seed = wanted.seed};
   for (std::size_t count = std::min(all.size(), kBankPrompts);; count = std::min(all.size(), 2 * count)) {
-    const std::int64_t states = student.generate(all.first(count), sampling, {}).states();
-    if (states >= wanted.states || count == all.size()) return {all.first(count), states};
+    Rollout visited = probe::visit_states(student, all.first(count), wanted);
+    if (visited.states() >= wanted.states || count == all.size()) return visited;
   }
 }
 
@@ -120,16 +113,16 @@ void make_bank(StudyFiles& files, const LoadedPair& pair) {
   wanted.max_new_tokens = options.max_new;
   wanted.seed = options.main_seeds.front();
   wanted.objective = routing::objective_from({{"k", options.k}, {"m", options.m}});
-  const BankSource source = bank_source(pair, wanted);
-  if (source.states < wanted.states) {
+  const Rollout visited = visited_states(pair, wanted);
+  if (visited.states() < wanted.states) {
     files.add_note(
         fmt::format("the bank has {} states and not the {} that were asked for: the answers to all {} "
                     "prompts have no more",
-                    source.states, wanted.states, source.prompts.size()));
-    wanted.states = source.states;
+                    visited.states(), wanted.states, visited.prompt_ids_P.size()));
+    wanted.states = visited.states();
   }
   probe::Bank bank =
-      probe::make_bank(pair.base(), pair.teacher(), pair.tokenizer().real_ids(), source.prompts, wanted);
+      probe::make_bank(visited, pair.base(), pair.teacher(), pair.tokenizer().real_ids(), wanted);
   bank.student = {files.pair().student, formats::weights_sha256(files.pair().student)};
   bank.teacher = {files.pair().teacher, formats::weights_sha256(files.pair().teacher)};
   probe::write_bank(bank, files.place_of(StudyFiles::kBank));

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/inputs.h"
 
@@ -36,7 +35,7 @@ void check_ids(const std::vector<std::int32_t>& ids, const char* what, const Pro
   }
 }
 
-// Positions that a prompt and its longest response need beyond what a model has; 0 where they fit.
+// Positions that a prompt and its longest response need beyond those of a model; 0 where they fit.
 std::int64_t positions_missing(const Prompt& prompt, const Recipe& recipe,
                                const formats::ModelConfig& config) {
   const std::int64_t response =
@@ -95,7 +94,7 @@ Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer) 
   inputs.tokenizer = &tokenizer;
   inputs.prompts = read_prompts(recipe, tokenizer, inputs.student.config,
                                 inputs.teacher ? &inputs.teacher->config : nullptr, inputs.too_long);
-  inputs.unchecked = contamination_of(recipe);
+  inputs.contamination_warning = contamination_of(recipe);
   return inputs;
 }
 

@@ -1,18 +1,16 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/engine/writing.h"
+#include "routeopd/engine/sequence.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "routeopd/base/error.h"
-#include "routeopd/engine/non_finite.h"
 
 namespace routeopd::engine {
 namespace {
 
 template <class T, class Values>
-void append(std::vector<T>& all, const Values& more) {
+void append_values(std::vector<T>& all, const Values& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
@@ -36,8 +34,8 @@ std::size_t find_stop(const std::string& text, const std::vector<std::string>& s
   return first;
 }
 
-void Writing::take_token(const StateRow& state, const Sampling& sampling, const Capture& capture,
-                         const std::vector<std::int32_t>& eos) {
+void Sequence::take_token(const StateRow& state, const Sampling& sampling, const Capture& capture,
+                          const std::vector<std::int32_t>& eos) {
   const auto position = static_cast<std::uint32_t>(length());
   const StateAddress address{.step = sampling.step,
                              .prompt = prompt_number,
@@ -56,10 +54,10 @@ void Writing::take_token(const StateRow& state, const Sampling& sampling, const 
   logprobs.push_back(state.row.logits[static_cast<std::size_t>(id)] - state.logsumexp);
   if (capture.k > 0 || capture.hidden) logsumexps.push_back(state.logsumexp);
   if (capture.k > 0) {
-    append(top_ids, state.top_ids);
-    append(top_logits, state.top_logits);
+    append_values(top_ids, state.top_ids);
+    append_values(top_logits, state.top_logits);
   }
-  if (capture.hidden) append(hidden, state.hidden);
+  if (capture.hidden) append_values(hidden, state.hidden);
   const bool at_eos = !sampling.ignore_eos && std::find(eos.begin(), eos.end(), id) != eos.end();
   if (at_eos || (stop && stop->add(id))) {
     ended = true;
@@ -69,24 +67,18 @@ void Writing::take_token(const StateRow& state, const Sampling& sampling, const 
   }
 }
 
-void append_response(const Writing& writing, const Sampling& sampling, Rollout& rollout) {
-  rollout.responses_B.push_back({.prompt = writing.prompt,
-                                 .sample = writing.sample,
+void append_response(const Sequence& sequence, Rollout& rollout) {
+  rollout.responses_B.push_back({.prompt = sequence.prompt,
+                                 .sample = sequence.sample,
                                  .first_state = rollout.states(),
-                                 .length = static_cast<std::int64_t>(writing.length()),
-                                 .finish = writing.finish});
-  for (std::uint32_t position = 0; position < writing.length(); ++position) {
-    rollout.address_N.push_back({.step = sampling.step,
-                                 .prompt = writing.prompt_number,
-                                 .response = static_cast<std::uint32_t>(writing.sample),
-                                 .position = position});
-  }
-  append(rollout.id_N, std::span(writing.tokens).subspan(writing.prompt_tokens));
-  append(rollout.logprob_N, writing.logprobs);
-  append(rollout.logsumexp_N, writing.logsumexps);
-  append(rollout.top_ids_NK, writing.top_ids);
-  append(rollout.top_logits_NK, writing.top_logits);
-  append(rollout.hidden_NH, writing.hidden);
+                                 .length = static_cast<std::int64_t>(sequence.length()),
+                                 .finish = sequence.finish});
+  append_values(rollout.id_N, std::span(sequence.tokens).subspan(sequence.prompt_tokens));
+  append_values(rollout.logprob_N, sequence.logprobs);
+  append_values(rollout.logsumexp_N, sequence.logsumexps);
+  append_values(rollout.top_ids_NK, sequence.top_ids);
+  append_values(rollout.top_logits_NK, sequence.top_logits);
+  append_values(rollout.hidden_NH, sequence.hidden);
 }
 
 }  // namespace routeopd::engine

@@ -1,6 +1,5 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/probe/dense_rows.h"
+#include "routeopd/probe/vocabulary_rows.h"
 
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>

@@ -1,5 +1,5 @@
-// A response while it is being written: its tokens, what is captured at each, and when it ends.
-//
+// A prompt and the response that is being written after it: its tokens, what is captured at each, and when it
+// ends.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,13 +27,13 @@ class StopFinder {
   tokenizer::StreamDecoder decoder_;
   const std::vector<std::string>& stop_;
   std::size_t longest_ = 0;
-  std::string tail_;  // as much of the text as a string may begin in
+  std::string tail_;  // the end of the text, in which a string may have begun
 };
 
 // Where the first of the strings begins in the text; its length where there is none.
 std::size_t find_stop(const std::string& text, const std::vector<std::string>& stop);
 
-// What the head says of the state that a token is drawn from.
+// What the head gives at the state that a token is drawn from.
 struct StateRow {
   LogitRow row;
   float logsumexp = 0;
@@ -42,11 +42,11 @@ struct StateRow {
   std::span<const float> hidden;  // empty unless captured
 };
 
-struct Writing {
+struct Sequence {
   std::int32_t prompt = 0;  // index in the prompts given
   std::int32_t sample = 0;
   std::uint32_t prompt_number = 0;   // address of the random numbers
-  std::vector<std::int32_t> tokens;  // the prompt's and its own
+  std::vector<std::int32_t> tokens;  // the prompt's and the response's
   std::size_t prompt_tokens = 0;
 
   std::vector<std::int32_t> table;  // blocks of keys and values
@@ -58,13 +58,13 @@ struct Writing {
   std::vector<std::int32_t> top_ids;
   std::optional<StopFinder> stop;
 
-  // Draws the next token from the state and captures what is asked for. `eos` end it.
+  // Draws the next token from the state and captures what is asked for. Any of `eos` ends the response.
   void take_token(const StateRow& state, const Sampling& sampling, const Capture& capture,
                   const std::vector<std::int32_t>& eos);
-  std::size_t length() const { return tokens.size() - prompt_tokens; }
+  std::size_t length() const { return tokens.size() - prompt_tokens; }  // of the response
 };
 
-// Appends a response that has ended.
-void append_response(const Writing& writing, const Sampling& sampling, Rollout& rollout);
+// Appends a response that has ended, all but the addresses of its states.
+void append_response(const Sequence& sequence, Rollout& rollout);
 
 }  // namespace routeopd::engine

@@ -1,6 +1,7 @@
-// Exact full-vocabulary rows at the states of a bank, a block of states at a time: [S, V] is never held.
+// Rows of logits over the whole vocabulary at the states of a bank, a block of states at a time: [S, V] is
+// never held.
 //
-// Shapes: S states, C of them a block, H and X hidden sizes (student, teacher), R real ids.
+// Shapes: S states, C of them in a block, H and X hidden sizes (student, teacher), R real ids.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +13,7 @@
 
 namespace routeopd::probe {
 
-// States whose rows are held at a time: 32 rows of 151,669 ids are 19 MB a model.
+// States whose rows are held at a time: 32 rows of 151,669 ids are 19 MB per model.
 inline constexpr std::int64_t kBlockStates = 32;
 
 // Called for every state, from several threads at once: both models' logits at the real ids.
