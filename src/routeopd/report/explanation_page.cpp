@@ -28,8 +28,10 @@ main{display:grid;gap:1.25rem;grid-template-columns:minmax(0,2fr) minmax(0,3fr);
 .t{color:inherit;text-decoration:none;border-radius:2px;padding:1px 0;box-shadow:0 0 0 .5px var(--line)}
 .t:hover,.t:focus-visible{outline:2px solid var(--mark);outline-offset:1px}
 .t[aria-current]{outline:2px solid var(--ink);outline-offset:1px}
-#numbers:checked~.response .t::after{content:attr(data-mass);font-size:.65em;vertical-align:sub;padding-left:1px}
-.legend span{display:inline-block;padding:0 .4rem;margin:0 .15rem .15rem 0;border:.5px solid var(--line);border-radius:2px;font:12px/1.6 ui-monospace,monospace}
+#numbers:checked~.response .t::after{content:attr(data-mass);font-size:.65em;vertical-align:sub;
+padding-left:1px}
+.legend span{display:inline-block;padding:0 .4rem;margin:0 .15rem .15rem 0;border:.5px solid var(--line);
+border-radius:2px;font:12px/1.6 ui-monospace,monospace}
 .panel{display:none}
 .panel:target,.panel.chosen{display:block}
 .panel:target~.chosen{display:none}

@@ -29,7 +29,8 @@ nav>ul{columns:24rem}
 nav>ul>li{break-inside:avoid}
 nav ul{margin:.25rem 0;padding-left:1.25rem}
 a{color:inherit}
-a:focus-visible,summary:focus-visible,.scroll:focus-visible,main:focus-visible{outline:2px solid var(--mark);outline-offset:2px}
+a:focus-visible,summary:focus-visible,.scroll:focus-visible,main:focus-visible{outline:2px solid var(--mark);
+outline-offset:2px}
 .skip{position:absolute;left:-999rem}
 .skip:focus{left:1rem;background:var(--ground);padding:.25rem .5rem;z-index:1}
 figure{margin:.5rem 0 1rem}
@@ -42,7 +43,8 @@ th,td{padding:.15rem .75rem .15rem 0}
 .missing{margin:.5rem 0;padding:.5rem .75rem;border-left:3px solid var(--mark);list-style:none}
 .missing li{margin:.15rem 0}
 footer{margin-top:3rem;border-top:1px solid var(--line);padding-top:.5rem}
-@media print{nav,.skip{display:none}.scroll{overflow:visible}figure,table{break-inside:avoid}h2,h3{break-after:avoid}body{max-width:none}
+@media print{nav,.skip{display:none}.scroll{overflow:visible}figure,table{break-inside:avoid}
+h2,h3{break-after:avoid}body{max-width:none}
 table{font-size:7pt}th,td{white-space:normal}.r{overflow-wrap:break-word}}
 @page{size:landscape}
 )css";

@@ -2,9 +2,9 @@
 // that the untrained student visits on it. The mapping from states to problems is ours (the paper does not
 // say).
 //
-//   concentration.jsonl {"suite", "problem", "states", "mass", "concentration", "budget"}, one line per problem:
-//   valid states, their mean M; of the routed ones, which alone have a c, sum of M c / sum of M and the mean
-//   budget (null where none is)
+//   concentration.jsonl {"suite", "problem", "states", "mass", "concentration", "budget"}, one line per
+//   problem: valid states, their mean M; of the routed ones, which alone have a c, sum of M c / sum of M and
+//   the mean budget (null where none is)
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

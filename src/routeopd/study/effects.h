@@ -1,4 +1,4 @@
-// What a study shows of an effect that the paper has, said by rule and never by hand.
+// What a study shows of an effect that the paper has, in sentences that are made by rule, never by hand.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -60,8 +60,8 @@ struct Evidence {
 // "The paper has higher fidelity for routeopd than for sampled_rkl (90.4 against 35.4); here 71.2 [70.0,
 // 72.4] against 65.0 [64.1, 65.9], a difference of +6.2 [+5.1, +7.3]: shown." The paired difference decides
 // where there is one; without it two intervals, which show nothing while they overlap; without those the
-// order is told, and how many seeds have it. Numbers have `digits` digits after the point, three significant
-// ones with kSignificant.
+// sentence has the order, and how many seeds agree with it. Numbers have `digits` digits after the point,
+// three significant ones with kSignificant.
 inline constexpr int kSignificant = -1;
 std::string level_sentence(const std::string& what, const Level& first, const Level& second, int digits,
                            const Evidence& evidence = {});

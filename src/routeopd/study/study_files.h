@@ -31,7 +31,7 @@
 
 namespace routeopd::study {
 
-// What the user said. Nothing said is taken from the study that is there, or from the defaults.
+// What the user asks for. What is not given comes from the study that is there, or from the defaults.
 struct StudyRequest {
   std::optional<StudyPair> pair;
   bool quick = false;
@@ -61,7 +61,7 @@ class StudyFiles {
   static std::string probe_path(const std::string& name);
 
   // Makes the directory, or resumes in one that is there. Throws UserError when it holds something else, is
-  // in use, has a study.json that cannot be read, or was begun with something other than what is said (naming
+  // in use, has a study.json that cannot be read, or was begun with other values than the request has (naming
   // the field).
   StudyFiles(const std::filesystem::path& out, const StudyRequest& request);
 
@@ -85,7 +85,7 @@ class StudyFiles {
   bool complete(const PlannedRun& run) const;
   void record(const PlannedRun& run, bool complete);
 
-  // Something that a reader should know of the whole study; kept once, however often it is said.
+  // Something that a reader should know of the whole study; kept once, however often it is added.
   void add_note(const std::string& note);
   // Notes that another processor or number of threads resumes than the one that began.
   void note_machine();

@@ -58,13 +58,13 @@ Fields<StudyOptions> make_fields() {
   using O = StudyOptions;
   const auto whole = [](double low, double high) { return Range{.low = low, .high = high}; };
   Fields<O> fields;
-  fields.push_back(number_field("steps", &O::steps, "steps a run", whole(1, 1e6)));
+  fields.push_back(number_field("steps", &O::steps, "steps per run", whole(1, 1e6)));
   fields.push_back(number_field("lr", &O::lr, "learning rate of every arm", {.low = 1e-12, .high = 1}));
   fields.push_back(number_field("k", &O::k, "support: top-k of each model", whole(1, 1 << 20)));
-  fields.push_back(number_field("m", &O::m, "pairs sampled a state", whole(1, 1 << 16)));
+  fields.push_back(number_field("m", &O::m, "pairs sampled per state", whole(1, 1 << 16)));
   fields.push_back(seeds_field("seeds", &O::seeds, "training seeds: how many, from 42"));
   fields.push_back(seeds_field("main_seeds", &O::main_seeds, "the same for the main arms"));
-  fields.push_back(number_field("samples", &O::samples, "samples a held-out problem", whole(1, 256)));
+  fields.push_back(number_field("samples", &O::samples, "samples per held-out problem", whole(1, 256)));
   fields.push_back(
       number_field("problems", &O::problems, "problems of each suite; 0: all", whole(0, 1 << 24)));
   fields.push_back(number_field("every", &O::every,
@@ -73,8 +73,8 @@ Fields<StudyOptions> make_fields() {
   fields.push_back(number_field("states", &O::states, "frozen states of the probes", whole(1, 1 << 20)));
   fields.push_back(number_field("rounds", &O::rounds, "interleaved rounds of the cost part", whole(2, 1000)));
   fields.push_back(
-      number_field("prompts_per_step", &O::prompts_per_step, "prompts a step", whole(1, 1 << 20)));
-  fields.push_back(number_field("n", &O::n, "responses a prompt", whole(1, 256)));
+      number_field("prompts_per_step", &O::prompts_per_step, "prompts per step", whole(1, 1 << 20)));
+  fields.push_back(number_field("n", &O::n, "responses per prompt", whole(1, 256)));
   fields.push_back(number_field("max_new", &O::max_new, "longest response, in tokens", whole(1, 1 << 24)));
   fields.push_back(number_field("save_every", &O::save_every,
                                 "steps between checkpoints: what a killed study loses at most",
@@ -159,11 +159,11 @@ StudyOptions default_options(bool laboratory, bool quick) {
   return options;
 }
 
-StudyOptions with_settings(StudyOptions options, const Json& said) {
-  for (const auto& item : said.items()) {
+StudyOptions with_settings(StudyOptions options, const Json& settings) {
+  for (const auto& item : settings.items()) {
     set_field(options, study_fields(), item.key(), item.value());
     // One number of seeds for all, unless the main arms have their own.
-    if (item.key() == "seeds" && !said.contains("main_seeds")) options.main_seeds = options.seeds;
+    if (item.key() == "seeds" && !settings.contains("main_seeds")) options.main_seeds = options.seeds;
   }
   check_arms(options);
   return options;

@@ -41,7 +41,7 @@ struct StudyOptions {
   std::int64_t states = 1024;  // of the bank
   std::int32_t rounds = 5;     // of the cost measurement
   std::int32_t prompts_per_step = 32;
-  std::int32_t n = 4;           // responses a prompt
+  std::int32_t n = 4;           // responses per prompt
   std::int64_t max_new = 80;    // tokens; the laboratory's longest right solution has 50
   std::int64_t save_every = 1;  // steps between checkpoints: what a killed study loses at most
   std::string prompt_template;
@@ -51,13 +51,13 @@ struct StudyOptions {
 // Every setting by its name in study.json; on the command line with - for _.
 const Fields<StudyOptions>& study_fields();
 
-// Where nothing is said: for the laboratory or another pair, and smaller for --quick, which fills every part
-// in minutes.
+// The defaults: for the laboratory or another pair, and smaller for --quick, which fills every part in
+// minutes.
 StudyOptions default_options(bool laboratory, bool quick);
 
-// The settings that `said` names, over `options`. Throws UserError for an unknown name, a value out of range,
-// or arms that the study does not have.
-StudyOptions with_settings(StudyOptions options, const Json& said);
+// `options` with the values that `settings`, an object, has. Throws UserError for an unknown name, a value
+// out of range, or arms that the study does not have.
+StudyOptions with_settings(StudyOptions options, const Json& settings);
 
 Json json_of(const StudyOptions& options);
 
