@@ -176,7 +176,7 @@ TEST(Extract, FollowsTheLadder) {
     if (found.readable) {
       EXPECT_EQ(found.text, extracted) << response;
     }
-    const Grade grade = grade_response(response, "no such answer");
+    const Grade grade = grade_response(response, "\\text{another}");
     EXPECT_EQ(grade.extracted, extracted) << response;
     EXPECT_EQ(grade.format_ok, !extracted.empty()) << response;
     EXPECT_FALSE(grade.correct) << response;
