@@ -133,7 +133,10 @@ TEST(Extract, FollowsTheLadder) {
       {"\\boxed{\\text{There are no real solutions}}", "\\text{There are no real solutions}"},
       {"\\boxed{\\text{the set of all real numbers}}", "\\text{the set of all real numbers}"},
       {"\\boxed{无解}", "无解"},
+      {"The final answer is \\boxed{1}.\nOr \\boxed{?}", "1"},
       // mathematics that cannot be compared, or has words after it
+      {"\\boxed{\\begin{cases} 1 & \\text{if } n \\text{ is even} \\\\ 0 & \\text{if odd} \\end{cases}}",
+       "\\begin{cases} 1 & \\text{if } n \\text{ is even} \\\\ 0 & \\text{if odd} \\end{cases}"},
       {"\\boxed{x \\equiv 3 \\pmod{7}}", "x \\equiv 3 \\pmod{7}"},
       {"\\boxed{\\begin{cases} x & \\text{if } x>0 \\\\ -x & \\text{otherwise} \\end{cases}}",
        "\\begin{cases} x & \\text{if } x>0 \\\\ -x & \\text{otherwise} \\end{cases}"},
@@ -147,7 +150,8 @@ TEST(Extract, FollowsTheLadder) {
       {"\\boxed{\\text{I do not know}}", ""},
       {"\\boxed{\\text{your answer}}", ""},
       {"Answer: \\boxed{$Answer}", ""},
-      {"\\boxed{\\text{it is the sum of all of the numbers}}", ""},
+      {"\\boxed{\\text{the sum of the first five primes}}", ""},
+      {"the answer is never negative", ""},
       {"\\boxed{\\frac{\\text{who knows}}{}}", ""},
       {"\\boxed{?}", ""},
       {"\\boxed{...}", ""},
@@ -176,7 +180,7 @@ TEST(Extract, FollowsTheLadder) {
     if (found.readable) {
       EXPECT_EQ(found.text, extracted) << response;
     }
-    const Grade grade = grade_response(response, "no such answer");
+    const Grade grade = grade_response(response, "\\text{another}");
     EXPECT_EQ(grade.extracted, extracted) << response;
     EXPECT_EQ(grade.format_ok, !extracted.empty()) << response;
     EXPECT_FALSE(grade.correct) << response;

@@ -47,9 +47,8 @@ void check_extractor(const EvalRun& a, const EvalRun& b) {
                             : by_b == kExtractor ? a.directory
                                                  : fmt::format("{} and {}", a.directory, b.directory);
   throw UserError(
-      "{} and {} cannot be compared: extractor is {} in the first and {} in the second; give the `routeopd "
-      "eval` "
-      "command of {} again, which samples nothing and grades the responses by {}",
+      "{} and {} cannot be compared: extractor is {} in the first and {} in the second; run the "
+      "`routeopd eval` command of {} again, which samples nothing and grades the responses by {}",
       a.directory, b.directory, one_line(by_a), one_line(by_b), again, kExtractor);
 }
 
