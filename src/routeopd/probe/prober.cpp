@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <numeric>
 
 #include "routeopd/base/error.h"
@@ -45,14 +44,6 @@ bool has_potential(const routing::ObjectiveOptions& objective) {
          objective.destination == routing::Destination::kTeacherDeficit;
 }
 
-// A state without a route has neither sources nor destinations to judge a change by: it has no value in any
-// row, whether its logits were set by hand or moved with the shared weights.
-void skip_unrouted(const Frozen& frozen, std::initializer_list<std::vector<double>*> measures_S) {
-  for (std::size_t s = 0; s < frozen.transport_S.size(); ++s)
-    for (std::vector<double>* const values_S : measures_S)
-      if (!frozen.transport_S[s].routed) (*values_S)[s] = std::nan("");
-}
-
 // Of the same destinations as in a run's metrics: those used, whatever was drawn first.
 std::optional<double> mean_coverage(const Routes& routes) {
   double sum = 0, routed = 0;
@@ -62,13 +53,6 @@ std::optional<double> mean_coverage(const Routes& routes) {
     ++routed;
   }
   return routes.pairs == 0 || routed == 0 ? std::nullopt : std::optional(sum / routed);
-}
-
-// (z'_b - z'_a) - (z_b - z_a)
-double log_odds_change(std::span<const double> after, std::span<const float> before, std::int32_t source,
-                       std::int32_t destination) {
-  const auto a = static_cast<std::size_t>(source), b = static_cast<std::size_t>(destination);
-  return (after[b] - after[a]) - (static_cast<double>(before[b]) - static_cast<double>(before[a]));
 }
 
 }  // namespace
@@ -291,60 +275,6 @@ void Prober::isolate_pairs(ProbeRow& row, const AfterRow& seen) const {
   row.rms = rms_achieved(changes);
 }
 
-namespace {
-
-// One row after a change: the state's measures, its pairs, and the squares of the bank's pairs.
-void measure_row(std::size_t s, StateRows& rows, std::span<const float> before, std::span<const double> after,
-                 const Frozen& frozen, double delta_diag, Changes& changes, std::vector<double>& squares_S) {
-  rows.set_after(before, after);
-  const StateChange change = change_of(frozen.transport_S[s], rows, delta_diag);
-  changes.fidelity_S[s] = change.fidelity;
-  changes.leakage_S[s] = change.leakage;
-  changes.mass_after_S[s] = change.mass_after;
-  const auto own = static_cast<std::size_t>(changes.pairs);
-  for (std::size_t i = s * own; i < (s + 1) * own; ++i) {
-    if (changes.source_SM[i] >= 0)
-      changes.achieved_SM[i] =
-          log_odds_change(after, before, changes.source_SM[i], changes.destination_SM[i]);
-  }
-  const auto width = static_cast<std::size_t>(frozen.pairs);
-  for (std::size_t i = s * width; i < (s + 1) * width; ++i) {
-    if (frozen.source_SM[i] < 0) continue;
-    const double moved = log_odds_change(after, before, frozen.source_SM[i], frozen.destination_SM[i]);
-    squares_S[s] += moved * moved;
-  }
-}
-
-double rms_over_pairs(const std::vector<double>& squares_S, const Frozen& frozen) {
-  double squares = 0;
-  for (const double part : squares_S) squares += part;
-  const auto pairs =
-      std::count_if(frozen.source_SM.begin(), frozen.source_SM.end(), [](auto id) { return id >= 0; });
-  return pairs == 0 ? 0 : std::sqrt(squares / static_cast<double>(pairs));
-}
-
-// Exact rescoring of two models at the bank's states; returns the RMS over the frozen pairs.
-double rescore_rows(const Bank& bank, const Frozen& frozen, const Endpoint& before, const Endpoint& after,
-                    const at::Tensor& teacher_head_UX, Changes& changes, const AfterRow& seen) {
-  changes.achieved_SM.assign(changes.target_SM.size(), 0.0);
-  for (auto* values : {&changes.fidelity_S, &changes.leakage_S, &changes.mass_after_S})
-    values->assign(bank.states(), 0.0);
-  std::vector<double> squares_S(bank.states());
-  walk_rows(before.hidden_SH, before.head_VH, bank.teacher_hidden_SX, teacher_head_UX, after.hidden_SH,
-            after.head_VH, bank.real_ids,
-            [&](std::size_t s, std::span<const float> before_R, std::span<const float> teacher_R,
-                std::span<const float> after_R) {
-              StateRows rows;
-              rows.set_before(teacher_R, before_R);
-              const std::vector<double> logits(after_R.begin(), after_R.end());
-              measure_row(s, rows, before_R, logits, frozen, bank.objective.delta_diag, changes, squares_S);
-              if (seen) seen(s, -1, logits);
-            });
-  return rms_over_pairs(squares_S, frozen);
-}
-
-}  // namespace
-
 void Prober::shift_logits(const ArmData& data, double scale, ProbeRow& row, const AfterRow& seen) const {
   std::vector<double> squares_S(bank_.states());
   const bool own = draws_pairs(data.arm.objective);
@@ -370,19 +300,6 @@ void Prober::shift_logits(const ArmData& data, double scale, ProbeRow& row, cons
               if (seen) seen(s, -1, after);
             });
   row.rms = rms_over_pairs(squares_S, *frozen_);
-}
-
-Changes change_between(const Bank& bank, const Endpoint& before, const Endpoint& after,
-                       const at::Tensor& teacher_head_UX) {
-  const Frozen& frozen = bank.frozen;
-  Changes changes;
-  changes.pairs = frozen.pairs;
-  changes.source_SM = frozen.source_SM;
-  changes.destination_SM = frozen.destination_SM;
-  changes.target_SM.assign(frozen.target_SM.begin(), frozen.target_SM.end());
-  rescore_rows(bank, frozen, before, after, teacher_head_UX, changes, {});
-  skip_unrouted(frozen, {&changes.fidelity_S, &changes.leakage_S});
-  return changes;
 }
 
 ProbeRow Prober::run_update(const ProbeArm& arm, StepRule rule, std::optional<double> rms,

@@ -31,6 +31,7 @@
 #include "routeopd/probe/arm_statistics.h"
 #include "routeopd/probe/bank.h"
 #include "routeopd/probe/changes.h"
+#include "routeopd/probe/measure.h"
 #include "routeopd/probe/parameter_step.h"
 #include "routeopd/probe/state_scores.h"
 #include "routeopd/train/recipe.h"
@@ -65,20 +66,6 @@ struct ProbeRow {
   double rms = 0;    // of the log-odds change over the bank's frozen pairs; over its own for pair_isolated
   Changes changes;   // pairs: the arm's own where it draws pairs, else the bank's
 };
-
-// The model at one end of a change.
-struct Endpoint {
-  at::Tensor hidden_SH;
-  at::Tensor head_VH;
-};
-
-// Called with every row of logits after a change, from several threads: `pair` counts the pairs of
-// pair_isolated, -1 elsewhere.
-using AfterRow = std::function<void(std::size_t state, std::int32_t pair, std::span<const double> logits_R)>;
-
-// Between two sets of weights of the bank's student, by the bank's frozen values and pairs.
-Changes change_between(const Bank& bank, const Endpoint& before, const Endpoint& after,
-                       const at::Tensor& teacher_head_UX);
 
 class Prober {
  public:
