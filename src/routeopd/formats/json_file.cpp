@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/formats/json_file.h"
 
@@ -16,7 +15,7 @@ namespace {
 constexpr int kMaxDepth = 64;                    // a few levels are used; printing a value recurses
 constexpr std::int64_t kMaxValues = 1LL << 24U;  // 16 bytes each: 100 MB of "[1,1,…" would ask for 800 MB
 
-// Watches the parser: throws at the first repeated key, level or value too many.
+// Watches the parser: throws at the first repeated key, and at one level or value too many.
 class Guard {
  public:
   bool operator()(int depth, Json::parse_event_t event, const Json& value) {

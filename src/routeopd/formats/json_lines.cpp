@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/formats/json_lines.h"
 
@@ -17,7 +16,7 @@ std::string reason_of(std::string what) {
   return what;
 }
 
-// Deeper values are nobody's data, and printing them would use up the stack.
+// No data is nested deeper, and printing such a value would use up the stack.
 constexpr int kMaxDepth = 64;
 
 bool check_depth(int depth, Json::parse_event_t, const Json&) {
@@ -38,9 +37,8 @@ JsonLines::JsonLines(const std::string& path) : path_(path), in_(&file_) {
     throw UserError("{}: is a directory, expected a JSONL file", path);
   file_.open(path, std::ios::binary);
   if (!file_) throw UserError("{}: cannot be read; is the path right?", path);
-  if (std::filesystem::is_regular_file(path, error)) {
+  if (std::filesystem::is_regular_file(path, error))
     bytes_total_ = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
-  }
 }
 
 std::optional<Json> JsonLines::next() {
@@ -50,7 +48,7 @@ std::optional<Json> JsonLines::next() {
     if (text_.find_first_not_of(" \t\r") == std::string::npos) continue;
     // To the parser a zero byte is the end of the text, whatever follows it.
     if (text_.find('\0') != std::string::npos)
-      throw UserError("{}: expected one JSON object a line, got a zero byte in it", where());
+      throw UserError("{}: expected one JSON object per line, got a zero byte in it", where());
     Json value;
     try {
       value = Json::parse(text_, check_depth);
@@ -58,7 +56,7 @@ std::optional<Json> JsonLines::next() {
       throw UserError("{}: {}", where(), error.what());
     } catch (const Json::exception& error) {
       const bool cut = in_->eof() && text_.back() != '}';
-      throw UserError("{}: expected one JSON object a line, got {} ({})", where(),
+      throw UserError("{}: expected one JSON object per line, got {} ({})", where(),
                       cut ? "a line that ends too early" : "something else", reason_of(error.what()));
     }
     if (!value.is_object()) throw UserError("{}: expected a JSON object, got {}", where(), value.type_name());

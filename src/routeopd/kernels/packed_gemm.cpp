@@ -102,11 +102,19 @@ HWY_NOINLINE void strip(const Chunk<T>& chunk, std::int64_t row, std::int64_t fe
   for (; panel < chunk.count; ++panel) micro<R, 1>(chunk, row, panel, fetched);
 }
 
-// exp is good up to 104: beyond e^88 the quotient is 0 to float32 anyway. NaN comes through the numerator.
-HWY_INLINE V silu(V x) {
+// x / (1 + exp(-z)). exp is good up to 104: beyond e^88 the quotient is 0 to float32 anyway. NaN comes through the
+// numerator.
+HWY_INLINE V times_sigmoid(V x, V z) {
   const F d;
-  const V power = hn::Min(hn::Neg(x), hn::Set(d, 88.0F));
+  const V power = hn::Min(hn::Neg(z), hn::Set(d, 88.0F));
   return hn::Div(x, hn::Add(hn::Set(d, 1.0F), hn::Exp(d, power)));
+}
+
+HWY_INLINE V gate_of(Epilogue epilogue, V x) {
+  if (epilogue == Epilogue::kGatedSilu) return times_sigmoid(x, x);
+  const F d;
+  const V slope = hn::MulAdd(hn::Mul(x, x), hn::Set(d, kGelu3), hn::Set(d, kGelu1));
+  return times_sigmoid(x, hn::Mul(x, slope));
 }
 
 // Writes the 16 values of a panel; the last panel of an output may be narrower.
@@ -137,9 +145,10 @@ HWY_INLINE void finish_row(const Product& product, const float* HWY_RESTRICT sum
                : hn::Add(sum, hn::LoadU(d, product.bias_panels + panel * kPanelWidth + column));
   };
   V values[kVectors];
-  if (product.epilogue == Epilogue::kGatedSilu) {
+  if (is_gated(product.epilogue)) {
     for (std::int64_t p = 0; p < count; p += 2) {
-      for (int v = 0; v < kVectors; ++v) values[v] = hn::Mul(silu(with_bias(p, v)), with_bias(p + 1, v));
+      for (int v = 0; v < kVectors; ++v)
+        values[v] = hn::Mul(gate_of(product.epilogue, with_bias(p, v)), with_bias(p + 1, v));
       const std::int64_t at = (panel + p) / 2 * kPanelWidth;
       put(values, product.outputs - at, false, y + at);
     }

@@ -53,7 +53,7 @@ Product panels_of(const Product& product, std::int64_t first, std::int64_t count
   const std::int64_t bytes = product.weight.inputs * kPanelWidth * (product.weight.is_bfloat16 ? 2 : 4);
   part.weight.panels = static_cast<const std::byte*>(product.weight.panels) + first * bytes;
   part.weight.panel_count = std::min(count, product.weight.panel_count - first);
-  const std::int64_t panel_outputs = kPanelWidth / (product.epilogue == Epilogue::kGatedSilu ? 2 : 1);
+  const std::int64_t panel_outputs = kPanelWidth / (is_gated(product.epilogue) ? 2 : 1);
   part.outputs = std::min(part.weight.panel_count * panel_outputs, product.outputs - first * panel_outputs);
   if (product.bias_panels != nullptr) part.bias_panels = product.bias_panels + first * kPanelWidth;
   return part;
@@ -77,9 +77,11 @@ void reference_multiply(const Product& product, const float* x_MK, std::int64_t 
     for (std::int64_t n = 0; n < product.outputs; ++n) {
       const std::int64_t panel = n / kPanelWidth, j = n % kPanelWidth;
       float& y = y_MN[m * y_stride + n];
-      if (product.epilogue == Epilogue::kGatedSilu) {
+      if (is_gated(product.epilogue)) {
         const float gate = sum_of(x, 2 * panel, j), up = sum_of(x, 2 * panel + 1, j);
-        y = gate / (1 + std::exp(-gate)) * up;
+        const float z =
+            product.epilogue == Epilogue::kGatedSilu ? gate : gate * std::fma(gate * gate, kGelu3, kGelu1);
+        y = gate / (1 + std::exp(-z)) * up;
       } else if (product.epilogue == Epilogue::kAdd) {
         y += sum_of(x, panel, j);
       } else {

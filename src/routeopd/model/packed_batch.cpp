@@ -10,8 +10,8 @@
 namespace routeopd::model {
 namespace {
 
-// A sequence shorter than this share of its group's longest starts a group of its own, unless the group is so short
-// that one more call costs more than the padding.
+// A sequence shorter than this share of its group's longest starts a group of its own, unless the group is so
+// short that one more call costs more than the padding.
 constexpr double kShortest = 0.7;
 constexpr std::int64_t kSmallLength = 64;
 
@@ -40,8 +40,8 @@ SequenceGroup group_of(std::span<const Row> rows, std::vector<std::int64_t>& tok
   for (std::int64_t r = 0; r < group.sequences; ++r) {
     const Row& row = rows[static_cast<std::size_t>(r)];
     for (std::int64_t j = 0; j < group.longest; ++j) {
-      // Behind the end the sequence's last token stands in. Causal attention shows these slots to each other alone, and
-      // nobody reads them: no value and no gradient comes back from there.
+      // Behind the end the sequence's last token stands in. Causal attention shows these slots to each other
+      // alone, and nobody reads them: no value and no gradient comes back from there.
       token_of_slot.push_back(row.place(std::min(j, row.total() - 1)));
       if (j >= row.total() || (j < row.stem_length && !row.answers_for_stem)) continue;
       slot_of_token.push_back(r * group.longest + j);

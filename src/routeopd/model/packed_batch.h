@@ -1,9 +1,10 @@
-// Sequences of different lengths behind one another, without padding: everything but attention works on the T tokens as
-// they are. Attention never crosses a sequence: it runs over groups of sequences of similar length, each group padded
-// to its longest, so that a batch of very different lengths costs little more than its own tokens.
+// Sequences of different lengths behind one another, without padding: everything but attention works on the T
+// tokens as they are. Attention never crosses a sequence: it runs over groups of sequences of similar length,
+// each group padded to its longest, so that a batch of very different lengths costs little more than its own
+// tokens.
 //
-// Several continuations of one stem (the responses to a prompt) may share its tokens: all but attention is then computed
-// once for the stem, forward and backward.
+// Several continuations of one stem (the responses to a prompt) may share its tokens: all but attention is
+// then computed once for the stem, forward and backward.
 //
 // Shapes: T tokens, S sequences; a group has B sequences of at most L tokens.
 // SPDX-License-Identifier: Apache-2.0
@@ -36,7 +37,8 @@ struct PackedBatch {
 
 PackedBatch pack(std::span<const std::vector<std::int32_t>> sequences);
 
-// A stem, which must not be empty, and what follows it. Every branch, an empty one too, sees the stem and itself.
+// A stem, which must not be empty, and what follows it. Every branch, an empty one too, sees the stem and
+// itself.
 struct SequenceTree {
   std::vector<std::int32_t> stem;
   std::vector<std::vector<std::int32_t>> branches;
@@ -45,8 +47,8 @@ struct SequenceTree {
 // Each stem followed by its branches, in the order given. A tree without branches is a sequence.
 PackedBatch pack_trees(std::span<const SequenceTree> trees);
 
-// Causal attention inside each sequence. q_TND has N query heads, k_TMD and v_TMD have M key-value heads, N a multiple
-// of M. Differentiable. Returns [T, N * D].
+// Causal attention inside each sequence. q_TND has N query heads, k_TMD and v_TMD have M key-value heads, N a
+// multiple of M. Differentiable. Returns [T, N * D].
 at::Tensor packed_attention(const PackedBatch& batch, const at::Tensor& q_TND, const at::Tensor& k_TMD,
                             const at::Tensor& v_TMD);
 

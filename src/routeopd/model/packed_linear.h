@@ -1,8 +1,8 @@
 // A linear layer whose weight is laid out once for the matrix kernels of oneDNN instead of at each call. At
 // 1536 x 8192 on AVX2 this makes 256 rows of input 1.1x as fast, 32 rows 1.4x (two threads: 2x) and 4 rows
 // 1.7x (3x); a single row is slower than at::linear (0.8x, 0.5x). A packing costs about ten calls at 4 rows,
-// so pack once an update of the weights. Inference only: no gradient flows through apply(). The bench measures our own
-// product (kernels/packed_gemm.h) against it.
+// so pack once an update of the weights. Inference only: no gradient flows through apply(). The bench
+// measures our own product (kernels/packed_gemm.h) against it.
 //
 // Shapes: N outputs, K inputs, M rows of input.
 //

@@ -20,7 +20,8 @@ struct Work {
   std::vector<at::Tensor> weights;
 };
 
-// The weights are arguments so that their gradients leave by the ordinary way: accumulated, or handed to whoever asked.
+// The weights are arguments so that their gradients leave by the ordinary way: accumulated, or handed to
+// whoever asked.
 struct Recompute : torch::autograd::Function<Recompute> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
                             at::TensorList /*weights*/, std::shared_ptr<Work> work) {

@@ -1,5 +1,5 @@
-// Responses of a rollout as packed sequences, each behind its prompt, for the learner's forward over what was written. A
-// prompt is read once for its responses that stand behind one another.
+// Responses of a rollout as packed sequences, each behind its prompt, for the learner's forward over what was
+// written. A prompt is read once for its responses that stand behind one another.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -25,8 +25,8 @@ struct ResponseBatch {
 // Responses [first, end), which must not be empty. The order of states is the rollout's.
 ResponseBatch pack_responses(const Rollout& rollout, std::size_t first, std::size_t end);
 
-// The largest end > first such that responses [first, end) have at most `tokens` tokens, a shared prompt counted once, or
-// hold one response.
+// The largest end > first such that responses [first, end) have at most `tokens` tokens, a shared prompt
+// counted once, or hold one response.
 std::size_t portion_end(const Rollout& rollout, std::size_t first, std::size_t end, std::int64_t tokens);
 
 }  // namespace routeopd::model

@@ -1,5 +1,6 @@
-// One stretch of memory for all weights of a model, in pages of 2 MB where the system has them: a fresh gigabyte costs 512
-// page faults in place of 262,144, and products that stream through the weights miss fewer address translations.
+// One stretch of memory for all weights of a model, in pages of 2 MB where the system has them: a fresh
+// gigabyte costs 512 page faults in place of 262,144, and products that stream through the weights miss fewer
+// address translations.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -20,7 +20,8 @@ namespace routeopd::model {
 
 class InferenceDecoder {
  public:
-  // A copy of the weights but for the embedding, which is read where it is. The model must live on the CPU in float32.
+  // A copy of the weights except for the embedding, which is read where it is. The model must live on the CPU in
+  // float32.
   InferenceDecoder(const Model& model, WeightStorage storage);
 
   // Takes over new values of the weights.
@@ -31,7 +32,7 @@ class InferenceDecoder {
   at::Tensor forward(const TokenBatch& batch, KvStorage& storage);
 
  private:
-  struct Activations;
+  struct Rows;
   struct Step;
   void copy_small_weights(const Model& model);
   void run(const Step& step);
@@ -42,7 +43,8 @@ class InferenceDecoder {
   formats::ModelConfig config_;
   at::Tensor embed_VH_;
   PackedMatrices matrices_;  // for each layer: query-key-value, output, gate and up, down
-  // For each layer: input, after attention, queries, keys; at the end the final one.
+  // What each norm multiplies by (the architecture's offset added to its weight), undefined where there is none. For
+  // each layer: before and after attention, before and after the feed-forward, queries, keys; at the end the final one.
   std::vector<at::Tensor> norms_;
   at::Tensor cos_PE_, sin_PE_;  // rotary positions met so far
   std::vector<float> activations_;

@@ -70,7 +70,8 @@ void PanelSource::fill_panel() {
 }
 
 PanelSource PanelSource::gated(const at::Tensor& gate_FK, const at::Tensor& gate_bias_F,
-                               const at::Tensor& up_FK, const at::Tensor& up_bias_F) {
+                               const at::Tensor& up_FK, const at::Tensor& up_bias_F,
+                               kernels::Epilogue epilogue) {
   PanelSource gate, up, both;
   gate.add_rows(gate_FK, gate_bias_F);
   gate.fill_panel();
@@ -78,7 +79,7 @@ PanelSource PanelSource::gated(const at::Tensor& gate_FK, const at::Tensor& gate
   up.fill_panel();
   both.inputs = gate.inputs;
   both.outputs = gate_FK.size(0);
-  both.epilogue = kernels::Epilogue::kGatedSilu;
+  both.epilogue = epilogue;
   const bool with_bias = !gate.bias.empty() || !up.bias.empty();
   for (std::size_t first = 0; first < gate.rows.size(); first += kernels::kPanelWidth) {
     for (const PanelSource* side : {&gate, &up}) {

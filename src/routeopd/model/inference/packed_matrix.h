@@ -32,9 +32,10 @@ struct PanelSource {
   void add_rows(const at::Tensor& weight_NK, const at::Tensor& bias_N);
   void fill_panel();  // with zeros, up to a multiple of 16
 
-  // Rows of gate and up in turns, 16 of each.
+  // Rows of gate and up in turns, 16 of each, for a gated epilogue.
   static PanelSource gated(const at::Tensor& gate_FK, const at::Tensor& gate_bias_F, const at::Tensor& up_FK,
-                           const at::Tensor& up_bias_F);
+                           const at::Tensor& up_bias_F,
+                           kernels::Epilogue epilogue = kernels::Epilogue::kGatedSilu);
 };
 
 // Lays out matrices, in several threads. The products point into memory that this object owns.
