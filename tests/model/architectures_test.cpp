@@ -1,11 +1,15 @@
-// Every architecture against transformers (goldens of make_architecture_goldens.py): log-probabilities, greedy
-// continuations, gradients with and without recomputation, and files in each type, whole and in shards.
+// Every architecture against transformers (goldens of make_architecture_goldens.py): log-probabilities,
+// greedy continuations, gradients with and without recomputation, and files in each type, whole and in
+// shards.
 // SPDX-License-Identifier: Apache-2.0
 #include <c10/core/GradMode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+
 #include "model/decoder_testing.h"
+#include "routeopd/base/interrupt.h"
 #include "routeopd/base/memory.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_files.h"
@@ -29,7 +33,7 @@ class EveryArchitecture : public ::testing::TestWithParam<const char*> {
       sequences_.push_back(ids_of(tensor_of(expected_, fmt::format("ids_{}", i))));
   }
 
-  // The mean log-probability of the tokens behind the first of each sequence, and its gradients.
+  // The mean log-probability of the tokens after the first of each sequence, and its gradients.
   void accumulate_gradients(Activations activations) {
     const c10::AutoGradMode with_grad(true);
     for (Parameter& parameter : parameters(model_)) {
@@ -68,7 +72,7 @@ TEST_P(EveryArchitecture, LogProbabilitiesEqualTransformers) {
 }
 
 TEST_P(EveryArchitecture, GreedyContinuationEqualsTransformers) {
-  model_.config.eos_token_ids.clear();  // the goldens go on behind an end
+  model_.config.eos_token_ids.clear();  // the goldens do not stop at an end
   engine::LocalEngine engine(model_, static_cast<std::int32_t>(model_.config.vocab_size));
   const std::vector<std::int32_t> expected = ids_of(tensor_of(expected_, "greedy"));
   Prompt prompt;
@@ -134,7 +138,7 @@ TEST_P(EveryArchitecture, SavedInEachTypeAndInShardsIsTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(Tiny, EveryArchitecture,
                          ::testing::Values("qwen2", "qwen2_shards", "qwen3_bias", "llama", "llama3",
-                                           "llama_bias"),
+                                           "llama_bias", "mistral", "olmo2", "gemma", "gemma_shards"),
                          [](const auto& name) { return std::string(name.param); });
 
 // One block's activations at a time: what a deep model keeps falls to a small share.
@@ -200,6 +204,46 @@ TEST(WeightFiles, NeverOpensPickles) {
   EXPECT_THAT(
       error_of([&] { load_model(temporary.path()); }),
       ::testing::HasSubstr("got pytorch_model.bin, a pickle, which can run code and is never opened"));
+}
+
+// Norms that multiply by one: zero where the architecture adds one.
+TEST(RandomModel, BeginsWithNormsOfOne) {
+  for (const char* name : {"llama", "olmo2", "gemma"}) {
+    const formats::ModelConfig config = formats::read_model_config(directory_of(name));
+    const double offset = config.architecture().norm_offset;
+    int norms = 0;
+    for (const Parameter& parameter : parameters(random_model(config, 1))) {
+      if (!parameter.name.ends_with("norm.weight")) continue;
+      EXPECT_TRUE((parameter.tensor + offset).eq(1).all().item<bool>()) << name << ": " << parameter.name;
+      ++norms;
+    }
+    EXPECT_EQ(norms, name == std::string("olmo2") ? 9 : 5) << name;
+  }
+}
+
+TEST(Trainable, IsEveryWeight) {
+  const Model model = load_model(directory_of("gemma"));
+  const auto all = parameters(model), moved = trainable(model);
+  ASSERT_EQ(all.size(), moved.size());
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_TRUE(all[i].tensor.is_same(moved[i].tensor));
+}
+
+// The memory plan counts what autograd keeps: one more [T, H] for each norm around a branch.
+TEST(ActivationFloats, CountNorms) {
+  for (const char* name : {"llama", "olmo2", "gemma"}) {
+    const formats::ModelConfig config = formats::read_model_config(directory_of(name));
+    EXPECT_EQ(activation_floats(config), 4 * config.hidden_size + 7 * config.query_size() +
+                                             5 * config.key_size() + 4 * config.intermediate_size);
+  }
+}
+
+TEST(LoadModel, StopsWhenASignalComes) {
+  catch_interrupts();
+  std::raise(SIGINT);
+  EXPECT_THROW(load_model(directory_of("llama")), Interrupted);
+  EXPECT_THROW(load_model(directory_of("qwen2_shards")), Interrupted);
+  catch_interrupts();  // forgets that one
+  load_model(directory_of("llama"));
 }
 
 TEST(LoadModel, RefusesATiedHeadThatIsAnother) {

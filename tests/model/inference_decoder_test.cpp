@@ -81,8 +81,8 @@ TEST_P(Inference, ThreadsDoNotMatterToTheLastBit) {
   EXPECT_TRUE(at::equal(one, three));
 }
 
-// Two sequences begin alike: the second shares the blocks that are filled, and the first writes what the second needs of
-// the block that is not. Beside them, a third; of each only the last token is asked for.
+// Two sequences begin alike: the second shares the blocks that are filled, and the first writes what the
+// second needs of the block that is not. Beside them, a third; of each only the last token is asked for.
 TEST_P(Inference, SharedPrefixesAndNeighboursDoNotMatterToTheLastBit) {
   constexpr std::int64_t kPrefix = 37;
   InferenceDecoder decoder(model_, WeightStorage::kFloat32);
@@ -120,7 +120,8 @@ TEST_P(Inference, BFloat16WeightsAreThoseOfARoundedModel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiny, Inference,
-                         ::testing::Values("qwen2", "qwen3_bias", "llama", "llama3", "llama_bias"),
+                         ::testing::Values("qwen2", "qwen3_bias", "llama", "llama3", "llama_bias", "mistral",
+                                           "olmo2", "gemma", "gemma_shards"),
                          [](const auto& name) { return std::string(name.param); });
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The packed product against plain loops: equal to the last bit, for any rows beside, any panels, and every processor
-// with fused multiply-add.
+// The packed product against plain loops: equal to the last bit, for any rows beside, any panels, and every
+// processor with fused multiply-add.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/kernels/packed_gemm.h"
 
@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <numbers>
 #include <random>
 #include <vector>
 
@@ -105,6 +106,50 @@ TEST_F(PackedGemm, GatedSiluKnowsLargeGates) {
   for (std::int64_t i = 0; i < 10; ++i) {
     const double exact = expected[i][0].item<double>();
     EXPECT_NEAR(got[i][0].item<double>(), exact, 1e-6 * std::abs(exact) + 1e-20) << x[i][0].item<float>();
+  }
+}
+
+// gelu in its tanh form, by plain double precision: no exponential, so no rewriting of the formula that the
+// kernel shares.
+at::Tensor exact_gelu(const at::Tensor& x) {
+  return x / 2 * (1 + at::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x.pow(3))));
+}
+
+TEST_F(PackedGemm, GatedGeluEqualsTwoProducts) {
+  constexpr std::int64_t kInputs = 300, kOutputs = 53, kRows = 9;
+  // Gates of deviation 2, where neither tail nor line is all there is.
+  const at::Tensor gate = random_matrix(kOutputs, kInputs, 1) * 0.12,
+                   up = random_matrix(kOutputs, kInputs, 2);
+  const at::Tensor gate_bias = random_matrix(1, kOutputs, 3)[0], x = random_matrix(kRows, kInputs, 4);
+  const PackedMatrices packed(
+      {PanelSource::gated(gate, gate_bias, up, {}, kernels::Epilogue::kGatedGeluTanh)},
+      WeightStorage::kFloat32);
+  at::Tensor got = at::zeros({kRows, kOutputs}, at::kFloat), expected = got.clone();
+  kernels::multiply_panels(packed[0], x.const_data_ptr<float>(), kRows, kInputs, 0,
+                           packed[0].weight.panel_count, got.data_ptr<float>(), kOutputs);
+  const at::Tensor exact =
+      exact_gelu(at::linear(x.to(at::kDouble), gate.to(at::kDouble), gate_bias.to(at::kDouble))) *
+      at::linear(x.to(at::kDouble), up.to(at::kDouble));
+  EXPECT_LT((got - exact).abs().max().item<double>() / exact.abs().max().item<double>(), 1e-6);
+  kernels::reference_multiply(packed[0], x.const_data_ptr<float>(), kRows, kInputs,
+                              expected.data_ptr<float>(), kOutputs);
+  EXPECT_LT((got - expected).abs().max().item<double>() / exact.abs().max().item<double>(), 3e-7);
+}
+
+TEST_F(PackedGemm, GatedGeluKnowsLargeGates) {
+  const at::Tensor x =
+      at::tensor({-1e9F, -300.0F, -100.0F, -10.0F, -1.0F, 0.0F, 1.0F, 10.0F, 100.0F, 1e18F}).view({10, 1});
+  const at::Tensor one = at::ones({1, 1});
+  const PackedMatrices packed({PanelSource::gated(one, {}, one, {}, kernels::Epilogue::kGatedGeluTanh)},
+                              WeightStorage::kFloat32);
+  at::Tensor got = at::zeros({10, 1}, at::kFloat);
+  kernels::multiply_panels(packed[0], x.const_data_ptr<float>(), 10, 1, 0, 2, got.data_ptr<float>(), 1);
+  const at::Tensor wide = x.to(at::kDouble), expected = wide * exact_gelu(wide);
+  for (std::int64_t i = 0; i < 10; ++i) {
+    const double exact = expected[i][0].item<double>();
+    EXPECT_NEAR(got[i][0].item<double>(), exact,
+                1e-6 * std::abs(exact) + 1e-2 * (x[i][0].item<float>() < -1e8F))
+        << x[i][0].item<float>();
   }
 }
 

@@ -114,7 +114,7 @@ HWY_INLINE V gate_of(Epilogue epilogue, V x) {
   if (epilogue == Epilogue::kGatedSilu) return times_sigmoid(x, x);
   const F d;
   const V slope = hn::MulAdd(hn::Mul(x, x), hn::Set(d, kGelu3), hn::Set(d, kGelu1));
-  return times_sigmoid(x, hn::Mul(x, slope));
+  return times_sigmoid(x, hn::Min(hn::Mul(x, slope), hn::Set(d, 88.0F)));  // no infinity for exp
 }
 
 // Writes the 16 values of a panel; the last panel of an output may be narrower.
