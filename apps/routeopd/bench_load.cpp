@@ -11,7 +11,7 @@
 #include "routeopd/base/atomic_directory.h"
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/formats/weight_files.h"
-#include "routeopd/model/model.h"
+#include "routeopd/model/model_files.h"
 
 namespace routeopd::app {
 namespace {

@@ -10,7 +10,7 @@
 #include "command.h"
 #include "routeopd/base/grouped.h"
 #include "routeopd/base/sha256.h"
-#include "routeopd/model/model.h"
+#include "routeopd/model/model_files.h"
 #include "routeopd/report/text_table.h"
 #include "routeopd/text/chat_template_files.h"
 #include "routeopd/text/tokenizer.h"

@@ -9,7 +9,7 @@
 #include "routeopd/base/atomic_file.h"
 #include "routeopd/grade/decontaminate.h"
 #include "routeopd/lab/task.h"
-#include "routeopd/model/model.h"
+#include "routeopd/model/model_files.h"
 #include "routeopd/text/prompts.h"
 #include "routeopd/text/tokenizer.h"
 #include "routeopd/text/tokenizer/byte_level.h"

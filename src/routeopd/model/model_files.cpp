@@ -1,5 +1,6 @@
-// Model directories as Hugging Face has them.
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/model/model_files.h"
+
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Half.h>
@@ -20,7 +21,6 @@
 #include "routeopd/base/parallel.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/formats/weight_table.h"
-#include "routeopd/model/model.h"
 
 namespace routeopd::model {
 namespace {

@@ -1,7 +1,5 @@
-// Activation recomputation: a part of the forward keeps its input alone, and runs once more when the gradient
-// comes by. Memory falls from all activations of a block to one [T, H]; time grows by one forward of the
-// block.
-//
+// Activation recomputation: a part of the forward keeps its input alone, and runs once more in the backward.
+// Memory falls from all activations of a block to one [T, H]; time grows by one forward of the block.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

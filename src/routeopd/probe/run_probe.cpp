@@ -14,6 +14,7 @@
 #include "routeopd/base/interrupt.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/weight_files.h"
+#include "routeopd/model/model_files.h"
 #include "routeopd/probe/distribution_dump.h"
 #include "routeopd/probe/example.h"
 #include "routeopd/probe/summary.h"

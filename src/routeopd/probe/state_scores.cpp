@@ -10,7 +10,7 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/model/decoder.h"
-#include "routeopd/model/response_batch.h"
+#include "routeopd/model/packed_batch.h"
 #include "routeopd/probe/dense_rows.h"
 #include "routeopd/routing/background_pools.h"
 #include "routeopd/routing/route_states.h"

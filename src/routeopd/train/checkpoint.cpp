@@ -13,6 +13,7 @@
 #include "routeopd/base/error.h"
 #include "routeopd/base/sha256.h"
 #include "routeopd/formats/json_file.h"
+#include "routeopd/model/model_files.h"
 
 namespace routeopd::train {
 namespace {

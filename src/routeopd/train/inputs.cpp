@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "routeopd/grade/decontamination_record.h"
+#include "routeopd/model/model_files.h"
 #include "routeopd/text/compatibility.h"
 #include "routeopd/text/prompts.h"
 

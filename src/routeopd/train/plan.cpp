@@ -14,7 +14,7 @@
 #include "routeopd/model/decoder.h"
 #include "routeopd/model/heads/dense_head.h"
 #include "routeopd/model/inference/kv_storage.h"
-#include "routeopd/model/model.h"
+#include "routeopd/model/model_files.h"
 #include "routeopd/objective/objective.h"
 #include "routeopd/train/inputs.h"
 #include "routeopd/train/route_rollout.h"

@@ -1,5 +1,6 @@
-// All threads run the whole forward side by side, each on its share of rows, panels or heads, and meet at a barrier
-// between two stages: a step of decoding has eight of them per layer, too many for a parallel region each.
+// All threads run the whole forward side by side, each on its share of rows, panels or heads, and meet at a
+// barrier between two stages: a step of decoding has eight of them per layer, too many for a parallel region
+// each.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/inference/inference_decoder.h"
 
@@ -280,7 +281,8 @@ void InferenceDecoder::write_keys(const Step& step, std::size_t layer, std::int6
   const at::Tensor& query_norm = norms_[layer * kNorms + kQueryNorm];
   const at::Tensor& key_norm = norms_[layer * kNorms + kKeyNorm];
   const auto l = static_cast<std::int64_t>(layer);
-  // All heads of a token's queries or keys: a norm over each head or over all of them, as long as its weight is.
+  // All heads of a token's queries or keys: a norm over each head or over all of them, as long as its weight
+  // is.
   const auto prepare = [&](float* row, std::int64_t heads, const at::Tensor& norm, std::int64_t position,
                            float factor) {
     for (std::int64_t at = 0; norm.defined() && at < heads * d; at += norm.numel())

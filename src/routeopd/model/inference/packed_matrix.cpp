@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/inference/packed_matrix.h"
 
@@ -98,7 +97,7 @@ PackedMatrices::PackedMatrices(const std::vector<PanelSource>& sources, WeightSt
 }
 
 void PackedMatrices::allocate(const std::vector<PanelSource>& sources) {
-  panels_.clear();  // first, so that the old and the new are never there together
+  panels_.clear();  // first, so that the old and the new are never in memory together
   biases_.clear();
   products_.clear();
   WeightArena arena(arena_floats(sources, bfloat16_));
