@@ -1,5 +1,5 @@
-// Ratios 2, 2m, 10 and 11: the learner's step and the whole step of RouteOPD against sampled reverse KL on the same
-// tokens, the memory of both, and packed against padded micro-batches.
+// Ratios 2, 2m, 10 and 11: the learner's step and the whole step of RouteOPD against sampled reverse KL on
+// the same tokens, the memory of both, and packed against padded micro-batches.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -21,8 +21,8 @@
 namespace routeopd::app {
 namespace {
 
-// Qwen3-0.6B has 28 layers of 15.7 M weights under a head of 155.6 M, 26 % of a training step's products. A quarter of
-// its width with the same share, so that a round takes seconds.
+// Qwen3-0.6B has 28 layers of 15.7 M weights under a head of 155.6 M, 26 % of a training step's products. A
+// quarter of its width with the same share, so that a round takes seconds.
 formats::ModelConfig narrow_qwen3() {
   formats::ModelConfig config;
   config.model_type = "qwen3";
@@ -150,7 +150,7 @@ std::vector<std::int64_t> paper_lengths(std::size_t count, std::uint64_t seed) {
   return lengths;
 }
 
-// The same data with every response as long as the longest: what stands behind its end takes no part.
+// The same data with every response as long as the longest: what stands after its end takes no part.
 Data padded(const Data& data) {
   std::int64_t longest = 0;
   for (const Response& response : data.rollout.responses_B) longest = std::max(longest, response.length);

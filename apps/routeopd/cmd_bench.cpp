@@ -158,7 +158,7 @@ void add_bench(CLI::App& app) {
   app.add_option("--rounds", arguments->options.rounds, "Times each side runs; the median counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--threads", arguments->options.threads, "Threads; 0: one a core")
+  app.add_option("--threads", arguments->options.threads, "Threads; 0: one per core")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   app.add_flag("--quick", arguments->quick, "256 tokens and 3 rounds: for a look, not for a claim");

@@ -1,5 +1,4 @@
 // routeopd route: the operator alone. JSONL of logits in, JSONL of routes, losses and gradients out.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <cstdio>
@@ -54,7 +53,7 @@ RouteSettings settings_of(const RouteArguments& arguments) {
   return settings;
 }
 
-// A row a pair; a state that is not routed has one row too.
+// One row per pair; a state that is not routed has one row, too.
 void add_rows(report::TextTable& table, const RouteLine& line, const Json& answer, std::int64_t number) {
   const auto text_of = [&](const Json& id) {
     const auto index = id.get<std::size_t>();
@@ -142,7 +141,7 @@ void route(const RouteArguments& arguments) {
     }
   }
   check_interrupt();
-  if (summary.states == 0) throw UserError("{}: no states; expected one JSON object a line", arguments.in);
+  if (summary.states == 0) throw UserError("{}: no states; expected one JSON object per line", arguments.in);
   if (to_file) file->commit();
 
   if (arguments.table) std::cout << table.text();

@@ -24,7 +24,7 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/base/memory.h"
-#include "routeopd/model/heads/head.h"
+#include "routeopd/model/heads/head_gradient.h"
 #include "testing_errors.h"
 
 namespace routeopd::model::testing {

@@ -13,6 +13,7 @@
 
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/routing/reference.h"
+#include "routeopd/routing/reference_sampling.h"
 #include "testing_files.h"
 #include "tiny_models.h"
 

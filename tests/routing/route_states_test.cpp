@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "routeopd/routing/reference_sampling.h"
 #include "routing/random_states.h"
 
 namespace routeopd::routing {

@@ -59,7 +59,7 @@ HWY_INLINE float sum_of(FloatVector a, FloatVector b) {
 
 template <class T>
 HWY_INLINE const T* row_at(const RowMatrix& matrix, std::int64_t row) {
-  return static_cast<const T*>(matrix.data) + row * matrix.width;
+  return static_cast<const T*>(matrix.data) + row * matrix.stride;
 }
 
 template <class T>
@@ -320,12 +320,17 @@ void ZeroRow(float* row, std::int64_t count) {
 }
 
 // What is exported, for one target: the choice of the row types.
+HWY_INLINE bool is_bfloat16(const RowMatrix& matrix) {
+  return matrix.type == RowType::kBFloat16;
+}
+
 void RowDots(const RowMatrix& hidden, std::int64_t token, const RowMatrix& weight, const std::int32_t* ids,
              std::int64_t count, std::int64_t ahead, float* logits) {
-  const auto run = hidden.is_bfloat16
-                       ? (weight.is_bfloat16 ? row_dots_of<std::uint16_t, std::uint16_t>
-                                             : row_dots_of<std::uint16_t, float>)
-                       : (weight.is_bfloat16 ? row_dots_of<float, std::uint16_t> : row_dots_of<float, float>);
+  const auto run =
+      is_bfloat16(hidden)
+          ? (is_bfloat16(weight) ? row_dots_of<std::uint16_t, std::uint16_t>
+                                 : row_dots_of<std::uint16_t, float>)
+          : (is_bfloat16(weight) ? row_dots_of<float, std::uint16_t> : row_dots_of<float, float>);
   run(hidden, token, weight, ids, count, ahead, logits);
 }
 
@@ -333,22 +338,22 @@ void PairDots(const RowMatrix& hidden, std::int64_t token, const RowMatrix& weig
               const std::int32_t* source, const std::int32_t* destination, std::int64_t count,
               std::int64_t ahead, float* log_odds) {
   const auto run =
-      hidden.is_bfloat16
-          ? (weight.is_bfloat16 ? pair_dots_of<std::uint16_t, std::uint16_t>
-                                : pair_dots_of<std::uint16_t, float>)
-          : (weight.is_bfloat16 ? pair_dots_of<float, std::uint16_t> : pair_dots_of<float, float>);
+      is_bfloat16(hidden)
+          ? (is_bfloat16(weight) ? pair_dots_of<std::uint16_t, std::uint16_t>
+                                 : pair_dots_of<std::uint16_t, float>)
+          : (is_bfloat16(weight) ? pair_dots_of<float, std::uint16_t> : pair_dots_of<float, float>);
   run(hidden, token, weight, source, destination, count, ahead, log_odds);
 }
 
 void SumWeightRows(const RowMatrix& weight, const RowVisit* visits, std::int64_t count, float* sum) {
-  (weight.is_bfloat16 ? sum_weight_rows_of<std::uint16_t> : sum_weight_rows_of<float>)(weight, visits, count,
-                                                                                       sum);
+  (is_bfloat16(weight) ? sum_weight_rows_of<std::uint16_t> : sum_weight_rows_of<float>)(weight, visits, count,
+                                                                                        sum);
 }
 
 void AddHiddenRows(const RowMatrix& hidden, const RowVisit* visits, std::int64_t count, std::int64_t ahead,
                    bool overwrite, float* grad_row) {
-  (hidden.is_bfloat16 ? add_hidden_rows_of<std::uint16_t>
-                      : add_hidden_rows_of<float>)(hidden, visits, count, ahead, overwrite, grad_row);
+  (is_bfloat16(hidden) ? add_hidden_rows_of<std::uint16_t>
+                       : add_hidden_rows_of<float>)(hidden, visits, count, ahead, overwrite, grad_row);
 }
 
 }  // namespace routeopd::kernels::HWY_NAMESPACE

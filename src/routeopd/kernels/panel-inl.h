@@ -1,5 +1,5 @@
-// What the kernels over panels of 16 columns share: 16 floats as one, two or four vectors. Written for all widths at
-// once, so that a sum over lanes has the same order, and the same last bit, on every processor.
+// What the kernels over panels of 16 columns share: 16 floats as one, two or four vectors. Written for all
+// widths at once, so that a sum over lanes has the same order, and the same last bit, on every processor.
 // SPDX-License-Identifier: Apache-2.0
 #if defined(ROUTEOPD_PANEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ROUTEOPD_PANEL_INL_H_
@@ -45,8 +45,8 @@ HWY_INLINE float sum_of_lanes(const V (&parts)[kVectors]) {
   return sum;
 }
 
-// Calls body(std::integral_constant<int, R>, first row) on strips of R <= 6 rows, nearly equal ones: as many as sums of 16
-// columns find room in the registers of AVX2.
+// Calls body(std::integral_constant<int, R>, first row) on strips of R <= 6 rows, nearly equal ones: as many
+// as sums of 16 columns find room in the registers of AVX2.
 template <class Body>
 HWY_INLINE void in_strips(std::int64_t rows, const Body& body) {
   const std::int64_t strips = (rows + 5) / 6;

@@ -11,8 +11,10 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <numeric>
+#include <vector>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "routeopd/kernels/row_topk.cpp"
@@ -255,6 +257,35 @@ void topk_logsumexp(const float* logits, std::int64_t rows, std::int64_t cols, s
     row_topk_scan(&top, &sum, logits + r * stride, 1, cols, stride, 0);
     top.finish(values + r * k, ids + r * k);
     lse[r] = static_cast<float>(sum.log());
+  }
+}
+
+void reference_topk_logsumexp(const float* logits, std::int64_t rows, std::int64_t cols, std::int64_t stride,
+                              std::int32_t k, float* values, std::int32_t* ids, float* lse) {
+  const float inf = std::numeric_limits<float>::infinity();
+  std::vector<std::int32_t> order(static_cast<std::size_t>(cols));
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float* x = logits + r * stride;
+    const std::int64_t kept = std::min<std::int64_t>(k, cols);
+    double max = -inf;
+    bool has_nan = false;
+    for (std::int64_t c = 0; c < cols; ++c) {
+      has_nan = has_nan || std::isnan(x[c]);
+      max = std::max(max, static_cast<double>(x[c]));
+    }
+    std::iota(order.begin(), order.end(), 0);
+    const auto before = [x](std::int32_t a, std::int32_t b) {
+      return x[a] > x[b] || (x[a] == x[b] && a < b);
+    };
+    if (!has_nan) std::partial_sort(order.begin(), order.begin() + kept, order.end(), before);
+    for (std::int64_t i = 0; i < k; ++i) {
+      ids[r * k + i] = i < kept ? order[static_cast<std::size_t>(i)] : -1;
+      values[r * k + i] = i < kept ? x[ids[r * k + i]] : -inf;
+    }
+    double sum = 0.0;
+    for (std::int64_t c = 0; c < cols; ++c) sum += std::exp(static_cast<double>(x[c]) - max);
+    lse[r] = has_nan ? std::numeric_limits<float>::quiet_NaN()
+                     : static_cast<float>(std::isinf(max) ? max : max + std::log(sum));
   }
 }
 

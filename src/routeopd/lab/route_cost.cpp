@@ -90,7 +90,7 @@ Json route_costs(const LoadedPair& pair, const StudyOptions& options, const std:
     for (std::int32_t round = 0; round <= options.rounds; ++round) {
       const double both = top_k_seconds(rollout.hidden_NH, rollout.hidden_size, pair.base().head_VH,
                                         rollout.states(), real, k) +
-                          top_k_seconds(scores.hidden_NG, scores.hidden_size, pair.teacher().head_VH,
+                          top_k_seconds(scores.hidden_NX, scores.hidden_size, pair.teacher().head_VH,
                                         rollout.states(), real, k);
       Routes routes;
       const double route =

@@ -1,7 +1,6 @@
-// Full-vocabulary reverse and forward KL with exact gradients. Both models' logits are walked in chunks of
-// tokens; the teacher's are computed beside the student's and dropped with the chunk.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/objective/full_kl_objective.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -10,7 +9,6 @@
 #include "routeopd/base/error.h"
 #include "routeopd/kernels/dense_rows.h"
 #include "routeopd/model/heads/dense_head.h"
-#include "routeopd/objective/arms.h"
 
 namespace routeopd::objective {
 namespace {
@@ -26,7 +24,7 @@ class FullKlObjective : public Objective {
 
   ObjectiveResult step(const LearnerBatch& batch, at::Tensor& grad_hidden_TH,
                        model::HeadGradient& grad_weight) const override {
-    ROUTEOPD_INVARIANT(batch.teacher_hidden_TG.defined() && batch.teacher_weight_UG.defined());
+    ROUTEOPD_INVARIANT(batch.teacher_hidden_TX.defined() && batch.teacher_weight_UX.defined());
     ROUTEOPD_INVARIANT(batch.denominator > 0);
     const double scale = 1 / batch.denominator;
     const auto columns = static_cast<std::size_t>(batch.real_ids);
@@ -47,7 +45,7 @@ class FullKlObjective : public Objective {
       }
       first = begin;
       at::Tensor rows = buffer_CR.slice(0, 0, end - begin);
-      model::dense_logits(batch.teacher_hidden_TG.slice(0, begin, end), batch.teacher_weight_UG,
+      model::dense_logits(batch.teacher_hidden_TX.slice(0, begin, end), batch.teacher_weight_UX,
                           batch.real_ids, rows);
     };
     loss.row = [&](std::int64_t t, std::span<const float> logits, std::span<float> grad) {

@@ -8,7 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "routeopd/routing/huber.h"
+#include "routeopd/routing/reference_sampling.h"
+#include "routeopd/routing/token_losses.h"
 
 namespace routeopd::probe {
 namespace {

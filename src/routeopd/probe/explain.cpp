@@ -9,9 +9,10 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/engine/score_rollout.h"
-#include "routeopd/routing/background_pools.h"
-#include "routeopd/routing/exact_steps.h"
+#include "routeopd/routing/controls.h"
 #include "routeopd/routing/reference.h"
+#include "routeopd/routing/reference_divergences.h"
+#include "routeopd/routing/reference_sampling.h"
 
 namespace routeopd::probe {
 namespace {

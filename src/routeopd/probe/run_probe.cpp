@@ -116,7 +116,7 @@ void check_pair(const Bank& bank, const ProbeRequest& request, const model::Mode
   if (!bank.teacher.sha256.empty() && bank.teacher.sha256 != teacher_hash)
     throw UserError("{}: was made with another teacher than {}; name that one, or make a bank with this one",
                     request.bank.string(), request.teacher.string());
-  if (teacher_head.size(1) != bank.teacher_hidden_SG.size(1) || teacher_head.size(0) < bank.real_ids ||
+  if (teacher_head.size(1) != bank.teacher_hidden_SX.size(1) || teacher_head.size(0) < bank.real_ids ||
       student.head_VH.size(0) < bank.real_ids)
     throw UserError("{}: its {} ids or hidden states do not fit these models", request.bank.string(),
                     bank.real_ids);

@@ -1,6 +1,7 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/heads/head_common.h"
+
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <limits>
@@ -95,7 +96,17 @@ bool use_highway(std::string_view head, Backend backend, const at::Tensor& hidde
 }
 
 kernels::RowMatrix row_matrix(const at::Tensor& tensor) {
-  return {tensor.const_data_ptr(), tensor.size(1), tensor.scalar_type() == at::kBFloat16};
+  return {.data = tensor.const_data_ptr(),
+          .width = tensor.size(1),
+          .stride = tensor.size(1),
+          .type = tensor.scalar_type() == at::kBFloat16 ? kernels::RowType::kBFloat16
+                                                        : kernels::RowType::kFloat32};
+}
+
+kernels::ParallelFor torch_threads() {
+  return {.threads = at::get_num_threads(),
+          .run = [](std::int64_t begin, std::int64_t end, std::int64_t grain,
+                    const kernels::ParallelFor::Work& work) { at::parallel_for(begin, end, grain, work); }};
 }
 
 std::int64_t aten_block_rows(std::int64_t width) {

@@ -1,12 +1,9 @@
-// The plain parts of the row kernel: sums in two factors, the set of best keys, and the reference.
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/kernels/topk_state.h"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <numeric>
-#include <vector>
-
-#include "routeopd/kernels/row_topk.h"
 
 namespace routeopd::kernels {
 
@@ -60,35 +57,6 @@ void RowTopk::finish(float* values, std::int32_t* ids) {
   for (std::int32_t i = 0; i < k; ++i) {
     values[i] = i < count ? key_value(keys[i]) : -std::numeric_limits<float>::infinity();
     ids[i] = i < count ? static_cast<std::int32_t>(~static_cast<std::uint32_t>(keys[i])) : -1;
-  }
-}
-
-void reference_topk_logsumexp(const float* logits, std::int64_t rows, std::int64_t cols, std::int64_t stride,
-                              std::int32_t k, float* values, std::int32_t* ids, float* lse) {
-  const float inf = std::numeric_limits<float>::infinity();
-  std::vector<std::int32_t> order(static_cast<std::size_t>(cols));
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const float* x = logits + r * stride;
-    const std::int64_t kept = std::min<std::int64_t>(k, cols);
-    double max = -inf;
-    bool has_nan = false;
-    for (std::int64_t c = 0; c < cols; ++c) {
-      has_nan = has_nan || std::isnan(x[c]);
-      max = std::max(max, static_cast<double>(x[c]));
-    }
-    std::iota(order.begin(), order.end(), 0);
-    const auto before = [x](std::int32_t a, std::int32_t b) {
-      return x[a] > x[b] || (x[a] == x[b] && a < b);
-    };
-    if (!has_nan) std::partial_sort(order.begin(), order.begin() + kept, order.end(), before);
-    for (std::int64_t i = 0; i < k; ++i) {
-      ids[r * k + i] = i < kept ? order[static_cast<std::size_t>(i)] : -1;
-      values[r * k + i] = i < kept ? x[ids[r * k + i]] : -inf;
-    }
-    double sum = 0.0;
-    for (std::int64_t c = 0; c < cols; ++c) sum += std::exp(static_cast<double>(x[c]) - max);
-    lse[r] = has_nan ? std::numeric_limits<float>::quiet_NaN()
-                     : static_cast<float>(std::isinf(max) ? max : max + std::log(sum));
   }
 }
 

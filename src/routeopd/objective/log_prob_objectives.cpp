@@ -1,7 +1,6 @@
-// The objectives on log-probabilities of single tokens, which need the log-partition and so the dense head:
-// sampled reverse KL, the one-sided ablations, and the cross-entropy of given responses. With l = log pi_theta at a few ids and s = d loss / d l,
-// the gradient on the logits is  sum of s_i (e_i - pi_theta).
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/objective/log_prob_objectives.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,7 +10,7 @@
 #include "routeopd/base/error.h"
 #include "routeopd/kernels/dense_rows.h"
 #include "routeopd/model/heads/dense_head.h"
-#include "routeopd/objective/arms.h"
+#include "routeopd/objective/sparse_objectives.h"
 
 namespace routeopd::objective {
 namespace {
@@ -121,11 +120,11 @@ class SampledRklObjective : public Objective {
 
   ObjectiveResult step(const LearnerBatch& batch, at::Tensor& grad_hidden_TH,
                        model::HeadGradient& grad_weight) const override {
-    ROUTEOPD_INVARIANT(batch.sampled_id_T && batch.sampled_old_logprob_T && batch.sampled_teacher_logprob_T);
+    ROUTEOPD_INVARIANT(batch.sampled_id_N && batch.sampled_old_logprob_N && batch.sampled_teacher_logprob_N);
     const std::int64_t tokens = batch.hidden_TH.size(0);
-    const std::span actions(batch.sampled_id_T + batch.first_state, static_cast<std::size_t>(tokens));
-    const float* old = batch.sampled_old_logprob_T + batch.first_state;
-    const float* teacher = batch.sampled_teacher_logprob_T + batch.first_state;
+    const std::span actions(batch.sampled_id_N + batch.first_state, static_cast<std::size_t>(tokens));
+    const float* old = batch.sampled_old_logprob_N + batch.first_state;
+    const float* teacher = batch.sampled_teacher_logprob_N + batch.first_state;
     std::vector<double> change_squares_T(static_cast<std::size_t>(tokens), 0);
     const model::TokenLoss loss = [&](std::int64_t t, std::span<const float> log_probs,
                                       std::span<float> slopes) {
@@ -178,8 +177,8 @@ class SftObjective : public Objective {
 
   ObjectiveResult step(const LearnerBatch& batch, at::Tensor& grad_hidden_TH,
                        model::HeadGradient& grad_weight) const override {
-    ROUTEOPD_INVARIANT(batch.sampled_id_T && batch.denominator > 0);
-    const std::span actions(batch.sampled_id_T + batch.first_state,
+    ROUTEOPD_INVARIANT(batch.sampled_id_N && batch.denominator > 0);
+    const std::span actions(batch.sampled_id_N + batch.first_state,
                             static_cast<std::size_t>(batch.hidden_TH.size(0)));
     const model::TokenLoss loss = [&](std::int64_t, std::span<const float> log_probs,
                                       std::span<float> slopes) {

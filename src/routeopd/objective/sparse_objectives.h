@@ -1,5 +1,8 @@
-// The arms behind make_objective(), one file each, and the rows of Routes that several of them read.
+// The objectives that read a few logits of each state and need no LM-head product: the routed objective on
+// sampled pairs (eq. routeopd-objective), through the pair head; the exact coupling and the union KLs (ours),
+// through the gather head at the ids of U. And the rows of pairs, which the one-sided arms read as well.
 //
+// Shapes: T states of a micro-batch, M pairs per state.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,10 +20,6 @@ std::unique_ptr<Objective> make_pair_objective(const routing::ObjectiveOptions& 
                                                model::Backend backend);
 std::unique_ptr<Objective> make_union_objective(const routing::ObjectiveOptions& options,
                                                 model::Backend backend);
-std::unique_ptr<Objective> make_log_prob_objective(const routing::ObjectiveOptions& options,
-                                                   model::Backend backend);
-std::unique_ptr<Objective> make_full_kl_objective(const routing::ObjectiveOptions& options,
-                                                  model::Backend backend);
 
 // The pairs of a micro-batch's states: views into Routes, and the ids as tensors over the same memory.
 struct PairRows {
