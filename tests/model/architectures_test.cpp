@@ -22,10 +22,6 @@ namespace {
 constexpr double kGradientTolerance = 1e-4;  // relative, of each parameter
 constexpr int kSequences = 3;
 
-std::filesystem::path directory_of(const std::string& name) {
-  return std::filesystem::path(ROUTEOPD_TEST_DATA) / "goldens" / "architectures" / name;
-}
-
 class EveryArchitecture : public ::testing::TestWithParam<const char*> {
  protected:
   EveryArchitecture() {
@@ -55,7 +51,7 @@ class EveryArchitecture : public ::testing::TestWithParam<const char*> {
         .backward();
   }
 
-  std::filesystem::path directory_ = directory_of(GetParam());
+  std::filesystem::path directory_ = architecture_directory(GetParam());
   formats::Safetensors expected_{directory_ / "expected.safetensors"};
   std::vector<std::vector<std::int32_t>> sequences_;
   Model model_ = load_model(directory_);
@@ -143,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(Tiny, EveryArchitecture,
 
 // One block's activations at a time: what a deep model keeps falls to a small share.
 TEST(Recompute, KeepsLittle) {
-  formats::ModelConfig config = formats::read_model_config(directory_of("llama"));
+  formats::ModelConfig config = formats::read_model_config(architecture_directory("llama"));
   config.num_hidden_layers = 24;
   config.intermediate_size = 512;
   Model model = random_model(config, 1);
@@ -166,7 +162,7 @@ TEST(WeightFiles, RefusesShardsThatDoNotFitTheirIndex) {
   const auto broken = [&](const auto& change) {
     const auto target = temporary.path() / "shards";
     std::filesystem::remove_all(target);
-    std::filesystem::copy(directory_of("qwen2_shards"), target);
+    std::filesystem::copy(architecture_directory("qwen2_shards"), target);
     Json index = Json::parse(bytes_in(target / formats::kWeightsIndex));
     change(index, target);
     temporary.write("shards/" + std::string(formats::kWeightsIndex), index.dump());
@@ -198,7 +194,8 @@ TEST(WeightFiles, RefusesShardsThatDoNotFitTheirIndex) {
 
 TEST(WeightFiles, NeverOpensPickles) {
   const TemporaryDirectory temporary;
-  std::filesystem::copy_file(directory_of("llama") / "config.json", temporary.path() / "config.json");
+  std::filesystem::copy_file(architecture_directory("llama") / "config.json",
+                             temporary.path() / "config.json");
   EXPECT_THAT(error_of([&] { load_model(temporary.path()); }), ::testing::HasSubstr("got neither"));
   temporary.write("pytorch_model.bin", "x");
   EXPECT_THAT(
@@ -209,7 +206,7 @@ TEST(WeightFiles, NeverOpensPickles) {
 // Norms that multiply by one: zero where the architecture adds one.
 TEST(RandomModel, BeginsWithNormsOfOne) {
   for (const char* name : {"llama", "olmo2", "gemma"}) {
-    const formats::ModelConfig config = formats::read_model_config(directory_of(name));
+    const formats::ModelConfig config = formats::read_model_config(architecture_directory(name));
     const double offset = config.architecture().norm_offset;
     int norms = 0;
     for (const Parameter& parameter : parameters(random_model(config, 1))) {
@@ -222,7 +219,7 @@ TEST(RandomModel, BeginsWithNormsOfOne) {
 }
 
 TEST(Trainable, IsEveryWeight) {
-  const Model model = load_model(directory_of("gemma"));
+  const Model model = load_model(architecture_directory("gemma"));
   const auto all = parameters(model), moved = trainable(model);
   ASSERT_EQ(all.size(), moved.size());
   for (std::size_t i = 0; i < all.size(); ++i) EXPECT_TRUE(all[i].tensor.is_same(moved[i].tensor));
@@ -231,7 +228,7 @@ TEST(Trainable, IsEveryWeight) {
 // The memory plan counts what autograd keeps: one more [T, H] for each norm around a branch.
 TEST(ActivationFloats, CountNorms) {
   for (const char* name : {"llama", "olmo2", "gemma"}) {
-    const formats::ModelConfig config = formats::read_model_config(directory_of(name));
+    const formats::ModelConfig config = formats::read_model_config(architecture_directory(name));
     EXPECT_EQ(activation_floats(config), 4 * config.hidden_size + 7 * config.query_size() +
                                              5 * config.key_size() + 4 * config.intermediate_size);
   }
@@ -240,16 +237,17 @@ TEST(ActivationFloats, CountNorms) {
 TEST(LoadModel, StopsWhenASignalComes) {
   catch_interrupts();
   std::raise(SIGINT);
-  EXPECT_THROW(load_model(directory_of("llama")), Interrupted);
-  EXPECT_THROW(load_model(directory_of("qwen2_shards")), Interrupted);
+  EXPECT_THROW(load_model(architecture_directory("llama")), Interrupted);
+  EXPECT_THROW(load_model(architecture_directory("qwen2_shards")), Interrupted);
   catch_interrupts();  // forgets that one
-  load_model(directory_of("llama"));
+  load_model(architecture_directory("llama"));
 }
 
 TEST(LoadModel, RefusesATiedHeadThatIsAnother) {
   const TemporaryDirectory temporary;
-  std::filesystem::copy_file(directory_of("qwen2") / "config.json", temporary.path() / "config.json");
-  const Model model = load_model(directory_of("qwen2"));
+  std::filesystem::copy_file(architecture_directory("qwen2") / "config.json",
+                             temporary.path() / "config.json");
+  const Model model = load_model(architecture_directory("qwen2"));
   std::vector<Parameter> both = parameters(model);
   both.push_back({"lm_head.weight", model.embed_VH});
   save_tensors(temporary.path() / "model.safetensors", both);
@@ -264,7 +262,7 @@ TEST(LoadModel, RefusesATiedHeadThatIsAnother) {
 // Bytes of a file may stand at any address: a header whose length is odd moves them all.
 TEST(LoadModel, TakesTensorsAtOddAddresses) {
   const TemporaryDirectory temporary;
-  std::filesystem::copy(directory_of("llama"), temporary.path() / "odd");
+  std::filesystem::copy(architecture_directory("llama"), temporary.path() / "odd");
   const std::string file = bytes_in(temporary.path() / "odd/model.safetensors");
   std::uint64_t length = 0;
   std::memcpy(&length, file.data(), sizeof length);
@@ -272,8 +270,8 @@ TEST(LoadModel, TakesTensorsAtOddAddresses) {
   const std::uint64_t longer = header.size();
   const std::string prefix(reinterpret_cast<const char*>(&longer), sizeof longer);
   temporary.write("odd/model.safetensors", prefix + header + file.substr(sizeof length + length));
-  EXPECT_TRUE(
-      at::equal(load_model(temporary.path() / "odd").embed_VH, load_model(directory_of("llama")).embed_VH));
+  EXPECT_TRUE(at::equal(load_model(temporary.path() / "odd").embed_VH,
+                        load_model(architecture_directory("llama")).embed_VH));
 }
 
 }  // namespace

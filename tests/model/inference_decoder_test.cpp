@@ -14,10 +14,6 @@ namespace {
 
 constexpr std::int64_t kLength = 150;  // more than one group of attention
 
-std::filesystem::path directory_of(const std::string& name) {
-  return std::filesystem::path(ROUTEOPD_TEST_DATA) / "goldens" / "architectures" / name;
-}
-
 std::vector<std::int32_t> some_ids(std::int64_t count, std::int64_t vocabulary, std::int64_t seed) {
   std::vector<std::int32_t> ids;
   for (std::int64_t i = 0; i < count; ++i)
@@ -34,7 +30,7 @@ std::vector<std::int32_t> blocks_from(std::int32_t first, std::int64_t tokens) {
 class Inference : public ::testing::TestWithParam<const char*> {
  protected:
   Inference() {
-    model_ = load_model(directory_of(GetParam()));
+    model_ = load_model(architecture_directory(GetParam()));
     const std::int64_t length = std::min(kLength, model_.config.max_position_embeddings);
     ids_ = some_ids(length, model_.config.vocab_size, 5);
     table_ = blocks_from(3, length);

@@ -94,8 +94,8 @@ struct ArchitectureSpec {
   Bias output_bias = Bias::kNever;
   Bias mlp_bias = Bias::kNever;
 
-  bool embedding_times_sqrt_hidden =
-      false;               // rows of the embedding enter the first block times sqrt(hidden_size)
+  // Whether rows of the embedding enter the first block times sqrt(hidden_size).
+  bool embedding_times_sqrt_hidden = false;
   double norm_offset = 0;  // every norm is x / rms(x) * (norm_offset + weight)
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
   Activation activation = Activation::kSilu;

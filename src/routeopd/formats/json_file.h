@@ -13,6 +13,12 @@
 
 namespace routeopd::formats {
 
+// Levels that a value from outside may nest: a few are used, and printing a value recurses.
+inline constexpr int kMaxJsonDepth = 64;
+
+// nlohmann's "[json.exception.parse_error.101] parse error at …" without its number.
+std::string parse_failure(const Json::exception& error);
+
 // The bytes of a regular file of at most `max_bytes`. Throws UserError that names it.
 std::string read_text_file(const std::filesystem::path& path, std::int64_t max_bytes);
 

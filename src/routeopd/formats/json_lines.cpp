@@ -5,22 +5,20 @@
 #include <iostream>
 #include <system_error>
 
+#include "routeopd/formats/json_file.h"
+
 namespace routeopd::formats {
 namespace {
 
-// nlohmann's "[json.exception.parse_error.101] parse error at line 1, column 8: …" without its number and
-// line.
-std::string reason_of(std::string what) {
-  if (const auto close = what.find("] "); close != std::string::npos) what.erase(0, close + 2);
-  if (const auto at = what.find("line 1, "); at != std::string::npos) what.erase(at, 8);
-  return what;
+// "parse error at line 1, column 8: …" without the line, which where() tells.
+std::string reason_in_line(const Json::exception& error) {
+  std::string reason = parse_failure(error);
+  if (const auto at = reason.find("line 1, "); at != std::string::npos) reason.erase(at, 8);
+  return reason;
 }
 
-// No data is nested deeper, and printing such a value would use up the stack.
-constexpr int kMaxDepth = 64;
-
 bool check_depth(int depth, Json::parse_event_t, const Json&) {
-  if (depth > kMaxDepth) throw UserError("expected at most {} nested levels, got more", kMaxDepth);
+  if (depth > kMaxJsonDepth) throw UserError("expected at most {} nested levels, got more", kMaxJsonDepth);
   return true;
 }
 
@@ -57,7 +55,7 @@ std::optional<Json> JsonLines::next() {
     } catch (const Json::exception& error) {
       const bool cut = in_->eof() && text_.back() != '}';
       throw UserError("{}: expected one JSON object per line, got {} ({})", where(),
-                      cut ? "a line that ends too early" : "something else", reason_of(error.what()));
+                      cut ? "a line that ends too early" : "something else", reason_in_line(error));
     }
     if (!value.is_object()) throw UserError("{}: expected a JSON object, got {}", where(), value.type_name());
     return value;

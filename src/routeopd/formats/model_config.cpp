@@ -74,9 +74,8 @@ void refuse_window_of_all(const Json& file, const ModelConfig& config) {
   const double size = naming("sliding_window", [&] { return number_in(window, {1, 1 << 30}, true); });
   if (size < static_cast<double>(config.max_position_embeddings))
     throw UserError(
-        "sliding_window: expected null or at least max_position_embeddings {}, got {}{}; sliding windows are "
-        "not "
-        "supported, try max_position_embeddings of at most {}",
+        "sliding_window: expected null or at least max_position_embeddings {}, got {}{}; sliding windows "
+        "are not supported, try max_position_embeddings of at most {}",
         config.max_position_embeddings, shown(window), file.contains("sliding_window") ? "" : " by default",
         shown(window));
 }

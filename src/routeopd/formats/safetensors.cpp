@@ -46,7 +46,7 @@ const TypeRow& row_of(TensorType type) {
   return *found;
 }
 
-TensorType type_of(const Json& info) {
+TensorType tensor_type_of(const Json& info) {
   std::string known;
   for (const TypeRow& row : kTypes) {
     if (info == row.name) return row.type;
@@ -87,7 +87,7 @@ TensorView tensor_of(const std::string& name, const Json& info, std::span<const 
   if (!info.is_object()) throw UserError("expected an object, got {}", info.type_name());
   TensorView tensor;
   tensor.name = name;
-  tensor.type = type_of(member(info, "dtype", false));
+  tensor.type = tensor_type_of(member(info, "dtype", false));
   for (const Json& dimension : member(info, "shape", true))
     tensor.shape.push_back(static_cast<std::int64_t>(whole_of(dimension, "shape")));
   const Json& offsets = member(info, "data_offsets", true);

@@ -82,34 +82,35 @@ struct Worker {
   }
 };
 
+}  // namespace
+
 // Tokens of a run and key-value head that one thread attends for at a time.
-struct AttentionItem {
+struct InferenceDecoder::AttentionItem {
   std::size_t run;
   std::int64_t first, tokens, head;
 };
 
 // Longest first would balance best; a run's last tokens see most, so they come first.
-std::vector<AttentionItem> attention_items(const TokenBatch& batch, const formats::ModelConfig& config) {
-  const std::int64_t group = config.num_attention_heads / config.num_key_value_heads;
+std::vector<InferenceDecoder::AttentionItem> InferenceDecoder::attention_items(
+    const TokenBatch& batch) const {
+  const std::int64_t group = config_.num_attention_heads / config_.num_key_value_heads;
   const std::int64_t tile = std::max<std::int64_t>(1, kernels::kAttentionRows / group);
   std::vector<AttentionItem> items;
   for (std::size_t r = 0; r < batch.runs.size(); ++r) {
     for (std::int64_t end = batch.runs[r].tokens; end > 0; end -= tile) {
       const std::int64_t first = std::max<std::int64_t>(0, end - tile);
-      for (std::int64_t head = 0; head < config.num_key_value_heads; ++head)
+      for (std::int64_t head = 0; head < config_.num_key_value_heads; ++head)
         items.push_back({r, first, end - first, head});
     }
   }
   return items;
 }
 
-}  // namespace
-
 // The activations of one forward, in one stretch of memory.
 struct InferenceDecoder::Rows {
   std::int64_t hidden, queries, keys, middle;  // H, Q, C, F
-  // What stands between the hidden states x and a branch: its input after a norm, its output before one.
-  float *x_TH, *normed_TH;
+  float* x_TH;       // the hidden states
+  float* normed_TH;  // what the norm before a branch gives, then what the norm after it reads
   float *qkv, *attended_TQ, *gated_TF;
 
   static std::int64_t row_floats(const formats::ModelConfig& config) {
@@ -183,7 +184,7 @@ at::Tensor InferenceDecoder::forward(const TokenBatch& batch, KvStorage& storage
   activations_.resize(
       std::max(activations_.size(), static_cast<std::size_t>(tokens * Rows::row_floats(config_))));
   const Rows rows(config_, tokens, activations_.data());
-  const std::vector<AttentionItem> items = attention_items(batch, config_);
+  const std::vector<AttentionItem> items = attention_items(batch);
   std::vector<std::atomic<std::size_t>> next_item(static_cast<std::size_t>(config_.num_hidden_layers));
   at::Tensor hidden_WH = at::empty({std::ssize(batch.wanted_W), hidden}, at::kFloat);
   const Step step{batch, storage, rows, items, next_item, hidden_WH.data_ptr<float>()};

@@ -33,8 +33,10 @@ class InferenceDecoder {
   at::Tensor forward(const TokenBatch& batch, KvStorage& storage);
 
  private:
+  struct AttentionItem;
   struct Rows;
   struct Step;
+  std::vector<AttentionItem> attention_items(const TokenBatch& batch) const;
   void copy_small_weights(const Model& model);
   void run(const Step& step);
   void write_keys(const Step& step, std::size_t layer, std::int64_t begin, std::int64_t end);
