@@ -11,7 +11,7 @@
 #include <random>
 
 #include "bench.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/system.h"
 #include "routeopd/kernels/dense_rows.h"
 #include "routeopd/model/heads/dense_head.h"
 #include "routeopd/model/heads/gather_head.h"

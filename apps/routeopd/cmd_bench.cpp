@@ -11,10 +11,10 @@
 
 #include "bench.h"
 #include "command.h"
-#include "routeopd/base/atomic_file.h"
-#include "routeopd/base/cpu.h"
+#include "routeopd/base/files.h"
 #include "routeopd/base/interrupt.h"
-#include "routeopd/report/text_table.h"
+#include "routeopd/base/system.h"
+#include "routeopd/table/text_table.h"
 
 namespace routeopd::app {
 namespace {
@@ -39,17 +39,17 @@ std::string target_text(const Ratio& ratio) {
 }
 
 std::string table_text(const std::vector<Ratio>& ratios) {
-  using report::Align;
-  report::TextTable table({{"#", Align::kLeft},
-                           {"ours / other", Align::kLeft},
-                           {"shape", Align::kLeft},
-                           {"threads", Align::kRight},
-                           {"ours", Align::kRight},
-                           {"other", Align::kRight},
-                           {"", Align::kLeft},
-                           {"ratio", Align::kRight},
-                           {"target", Align::kRight},
-                           {"", Align::kLeft}});
+  using table::Align;
+  table::TextTable table({{"#", Align::kLeft},
+                          {"ours / other", Align::kLeft},
+                          {"shape", Align::kLeft},
+                          {"threads", Align::kRight},
+                          {"ours", Align::kRight},
+                          {"other", Align::kRight},
+                          {"", Align::kLeft},
+                          {"ratio", Align::kRight},
+                          {"target", Align::kRight},
+                          {"", Align::kLeft}});
   for (const Ratio& ratio : ratios) {
     table.add({ratio.id, ratio.what, ratio.shape, std::to_string(ratio.threads),
                fmt::format("{:.4g}", ratio.ours), fmt::format("{:.4g}", ratio.other), ratio.unit,

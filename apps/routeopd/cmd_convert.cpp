@@ -1,5 +1,4 @@
-// routeopd convert: a model directory written anew, in another type or in other shards.
-//
+// routeopd convert: a model directory written again, with another type or other shards.
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 #include <memory>

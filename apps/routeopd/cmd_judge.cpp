@@ -1,5 +1,4 @@
 // routeopd judge: the error taxonomy of eval directories.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 #include <iostream>
@@ -7,10 +6,9 @@
 
 #include "command.h"
 #include "progress.h"
-#include "routeopd/base/atomic_file.h"
-#include "routeopd/base/directory_lock.h"
+#include "routeopd/base/files.h"
 #include "routeopd/formats/json_file.h"
-#include "routeopd/grade/judge/judge_files.h"
+#include "routeopd/judge/judge_files.h"
 #include "routeopd/report/judgement.h"
 
 namespace routeopd::app {
@@ -24,8 +22,8 @@ struct JudgeArguments {
   double timeout = 600;
   double connect_timeout = 5;
   net::RetryRule retry;
-  grade::JudgeSettings settings;
-  report::TableFormat format = report::TableFormat::kText;
+  judge::JudgeSettings settings;
+  table::TableFormat format = table::TableFormat::kText;
   OutputFlags output;
 };
 
@@ -41,20 +39,20 @@ std::map<std::string, std::string> suite_files(const std::vector<std::string>& w
   return files;
 }
 
-// The key's value goes from the environment into the client and nowhere else.
+// The key's value goes from the environment to the client and nowhere else.
 std::string key_of(const JudgeArguments& arguments) {
   if (arguments.key_name.empty()) return "";
   const char* value = std::getenv(arguments.key_name.c_str());
   if (value == nullptr && arguments.key_option->count() > 0)
     throw UserError(
-        "--key-env {}: no such environment variable; set it, or say --key-env \"\" to send no key",
+        "--key-env {}: no such environment variable; set it, or give --key-env \"\" to send no key",
         arguments.key_name);
   return value == nullptr ? "" : value;
 }
 
-grade::ChatSettings chat_settings(const JudgeArguments& arguments) {
+judge::ChatSettings chat_settings(const JudgeArguments& arguments) {
   using Milliseconds = std::chrono::milliseconds;
-  grade::ChatSettings chat{net::read_endpoint(arguments.endpoint), key_of(arguments), {}, arguments.retry};
+  judge::ChatSettings chat{net::read_endpoint(arguments.endpoint), key_of(arguments), {}, arguments.retry};
   chat.limits.connect = Milliseconds(static_cast<std::int64_t>(1000 * arguments.connect_timeout));
   chat.limits.total = Milliseconds(static_cast<std::int64_t>(1000 * arguments.timeout));
   return chat;
@@ -62,37 +60,37 @@ grade::ChatSettings chat_settings(const JudgeArguments& arguments) {
 
 void run_judge(const JudgeArguments& arguments) {
   namespace fs = std::filesystem;
-  grade::JudgeSettings settings = arguments.settings;
+  judge::JudgeSettings settings = arguments.settings;
   if (!arguments.extra.empty()) settings.extra = formats::parse_json_object(arguments.extra, "--extra");
-  grade::check_extra(settings.extra);
-  const grade::ChatSettings chat = chat_settings(arguments);
-  grade::check_key(chat);
-  const grade::JudgeInput input =
-      grade::read_judge_input(arguments.directories, suite_files(arguments.suites));
+  judge::check_extra(settings.extra);
+  const judge::ChatSettings chat = chat_settings(arguments);
+  judge::check_key(chat);
+  const judge::JudgeInput input =
+      judge::read_judge_input(arguments.directories, suite_files(arguments.suites));
 
   const fs::path out(arguments.out);
-  grade::open_judge_directory(out);
+  judge::open_judge_directory(out);
   const DirectoryLock lock(out);
   for (const char* written : {"labels.jsonl", "summary.json"}) {
     if (!arguments.cache.empty() &&
         fs::weakly_canonical(arguments.cache) == fs::weakly_canonical(out / written))
       throw UserError("--cache: {} is written by judge itself; choose another name", arguments.cache);
   }
-  grade::AnswerCache cache(arguments.cache.empty() ? out / "cache.jsonl" : fs::path(arguments.cache));
-  grade::Asker asker(chat, settings, cache);
+  judge::AnswerCache cache(arguments.cache.empty() ? out / "cache.jsonl" : fs::path(arguments.cache));
+  judge::Asker asker(chat, settings, cache);
   std::unique_ptr<Progress> progress;
   const auto watch = [&](const char* stage, std::int64_t questions) {
-    progress.reset();  // the line of the stage before
+    progress.reset();  // ends the line of the stage before
     progress = std::make_unique<Progress>(fmt::format("judge {}", stage), questions, arguments.output.quiet);
     return [&progress, questions](std::int64_t done) {
       progress->update(done, fmt::format("{} of {} questions", done, questions));
     };
   };
-  const auto judgements = grade::judgements_of(input, grade::judge_cases(input.cases, asker, watch));
+  const auto judgements = judge::judgements_of(input, judge::judge_cases(input.cases, asker, watch));
   progress.reset();
-  const grade::JudgeTally tally = grade::tally_of(input, judgements);
-  const Json summary = grade::summary_of(input, tally, asker);
-  grade::write_labels(out / "labels.jsonl", input, judgements);
+  const judge::JudgeTally tally = judge::tally_of(input, judgements);
+  const Json summary = judge::summary_of(input, tally, asker);
+  judge::write_labels(out / "labels.jsonl", input, judgements);
   write_file(out / "summary.json", summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 
   if (arguments.output.json) {
@@ -104,14 +102,14 @@ void run_judge(const JudgeArguments& arguments) {
   if (tally.unanswered == 0) return;
   std::string why = asker.stopped();
   for (const auto& run : judgements) {
-    for (const grade::Judgement& judgement : run) {
+    for (const judge::Judgement& judgement : run) {
       if (why.empty() && !judgement.answered) why = judgement.reason;
     }
   }
   throw UserError(
-      "{} of {} responses are unjudged, for no answer came ({}); all else is in {}, and the same command "
-      "asks for "
-      "the rest",
+      "{} of {} responses are unjudged, since no answer came ({}); all others are in {}, and the same "
+      "command "
+      "asks for the rest",
       tally.unanswered, summary["responses"].get<std::int64_t>(), why, arguments.out);
 }
 
@@ -119,7 +117,7 @@ void run_judge(const JudgeArguments& arguments) {
 
 void add_judge(CLI::App& app) {
   const auto arguments = std::make_shared<JudgeArguments>();
-  grade::JudgeSettings& settings = arguments->settings;
+  judge::JudgeSettings& settings = arguments->settings;
   app.add_option("directories", arguments->directories,
                  "Eval directories of one protocol; transitions are from the first to each other")
       ->required()
@@ -128,7 +126,7 @@ void add_judge(CLI::App& app) {
                  "OpenAI-compatible address, such as http://127.0.0.1:8000/v1")
       ->required();
   app.add_option("--model", settings.model, "The judge's name at that address")->required();
-  app.add_option("--out", arguments->out, "Judge directory: a new one, or one to go on with")->required();
+  app.add_option("--out", arguments->out, "Judge directory: a new one, or one to resume")->required();
   app.add_option("--suite", arguments->suites,
                  "NAME=FILE: where a suite's problems are, if not where summary.json says; may be repeated")
       ->allow_extra_args(false);
@@ -146,36 +144,33 @@ void add_judge(CLI::App& app) {
       ->check(CLI::Range(0, 2'000'000'000))
       ->capture_default_str();
   app.add_option("--extra", arguments->extra,
-                 "JSON object of more fields for every request; null takes one away");
+                 "JSON object of more fields for every request; null removes one");
   app.add_option("--parallel", settings.parallel, "Most requests at once")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   app.add_option("--timeout", arguments->timeout, "Seconds that one try may take")
       ->check(between(0.01, 86400))
       ->capture_default_str();
-  app.add_option("--connect-timeout", arguments->connect_timeout, "Seconds until a connection stands")
+  app.add_option("--connect-timeout", arguments->connect_timeout, "Seconds that connecting may take")
       ->check(between(0.01, 86400))
       ->capture_default_str();
   app.add_option("--retries", arguments->retry.retries, "Further tries where the judge is away or busy")
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
-  app.add_option("--give-up", settings.give_up,
-                 "Failed requests behind one another after which no more is asked")
+  app.add_option("--give-up", settings.give_up, "Failed requests in a row after which no more is asked")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
-  app.add_option("--cache", arguments->cache, "File of answers; cache.jsonl in --out if not said");
+  app.add_option("--cache", arguments->cache, "File of answers; default: cache.jsonl in --out");
   add_table_flags(app, arguments->format);
   add_output_flags(app, arguments->output);
   app.footer(
-      "Labels every response correct, reasoning, arithmetic, premature_stop or format. The first and the "
-      "last are\n"
-      "read off; for the others a judge is asked twice, and a third time where it disagrees with itself. It "
-      "sees the\n"
-      "problem, both answers and the response. What was answered is kept, so the same command goes on.\n\n"
+      "Labels every response correct, reasoning, arithmetic, premature_stop or format. The first and the\n"
+      "last come from the eval directory; for the others a judge is asked twice, and a third time where it\n"
+      "disagrees with itself. It sees the problem, both answers and the response. Answers are kept, so the\n"
+      "same command resumes.\n\n"
       "Example:\n"
-      "  routeopd judge runs/eval-base runs/eval-student --endpoint http://127.0.0.1:8000/v1 --model judge "
-      "\\\n"
-      "    --out runs/judged");
+      "  routeopd judge runs/eval-base runs/eval-student --endpoint http://127.0.0.1:8000/v1 \\\n"
+      "    --model judge --out runs/judged");
   app.callback([arguments] { run_judge(*arguments); });
 }
 

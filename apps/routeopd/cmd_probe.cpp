@@ -1,5 +1,4 @@
 // routeopd probe: a frozen bank of states, and the paper's interventions on it.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 #include <memory>
@@ -7,14 +6,14 @@
 
 #include "command.h"
 #include "progress.h"
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/model/model_files.h"
-#include "routeopd/probe/bank.h"
+#include "routeopd/probe/bank_file.h"
 #include "routeopd/probe/run_probe.h"
 #include "routeopd/probe/summary.h"
-#include "routeopd/report/text_table.h"
+#include "routeopd/table/text_table.h"
 #include "routeopd/text/compatibility.h"
 #include "routeopd/text/prompts.h"
 #include "routeopd/train/recipe.h"
@@ -22,7 +21,7 @@
 namespace routeopd::app {
 namespace {
 
-struct MakeArguments {
+struct MakeBankArguments {
   std::string student, teacher, prompts, out;
   std::string prompt_template = "chat";
   std::int64_t most_prompts = 128;
@@ -36,11 +35,11 @@ struct RunArguments {
   std::vector<std::string> arms = {"routeopd"};
   std::vector<std::string> interventions;
   double lr = 1e-6;
-  report::TableFormat format = report::TableFormat::kText;
+  table::TableFormat format = table::TableFormat::kText;
   OutputFlags output;
 };
 
-std::string percent(const Json& value) {
+std::string percent_of(const Json& value) {
   return value.is_number() ? fmt::format("{:.1f}", 100 * value.get<double>()) : "–";
 }
 
@@ -49,25 +48,25 @@ std::string plain(const Json& value, int digits) {
 }
 
 std::string with_interval(const Json& spread) {
-  return spread["mean"].is_number() ? fmt::format("{} [{}, {}]", percent(spread["mean"]),
-                                                  percent(spread["low"]), percent(spread["high"]))
+  return spread["mean"].is_number() ? fmt::format("{} [{}, {}]", percent_of(spread["mean"]),
+                                                  percent_of(spread["low"]), percent_of(spread["high"]))
                                     : "–";
 }
 
-std::string table_of(const Json& result, report::TableFormat format) {
+std::string table_of(const Json& result, table::TableFormat format) {
   std::vector<std::vector<std::string>> rows;
   for (const Json& row : result["rows"])
     rows.push_back({row["name"].get<std::string>(), row["intervention"].get<std::string>(),
-                    with_interval(row["fidelity"]), percent(row["fidelity"]["p10"]),
-                    percent(row["fidelity"]["median"]), with_interval(row["leakage"]),
-                    percent(row["leakage"]["median"]), plain(row["target_mae"], 4),
-                    percent(row["completion"]), percent(row["overshoot"]), plain(row["rms"], 4)});
-  return report::table_of({"arm", "intervention", "fidelity % [95 %]", "P10", "median", "leakage % [95 %]",
-                           "median", "target MAE", "completion %", "overshoot %", "RMS"},
-                          rows, format);
+                    with_interval(row["fidelity"]), percent_of(row["fidelity"]["p10"]),
+                    percent_of(row["fidelity"]["median"]), with_interval(row["leakage"]),
+                    percent_of(row["leakage"]["median"]), plain(row["target_mae"], 4),
+                    percent_of(row["completion"]), percent_of(row["overshoot"]), plain(row["rms"], 4)});
+  return table::table_of({"arm", "intervention", "fidelity % [95 %]", "P10", "median", "leakage % [95 %]",
+                          "median", "target MAE", "completion %", "overshoot %", "RMS"},
+                         rows, format);
 }
 
-void run_make(MakeArguments& arguments) {
+void run_make_bank(MakeBankArguments& arguments) {
   if (std::filesystem::exists(arguments.out))
     throw UserError("--out: {} is there already; choose another name", arguments.out);
   arguments.options.objective = routing::objective_from(arguments.objective);
@@ -76,7 +75,7 @@ void run_make(MakeArguments& arguments) {
   if (!difference.empty())
     throw UserError("--teacher: the pair is not compatible ({}); `routeopd check` shows every check",
                     difference);
-  const text::Tokenizer tokenizer(arguments.student);
+  const tokenizer::Tokenizer tokenizer(arguments.student);
   std::vector<Prompt> prompts = text::read_prompts(
       arguments.prompts, text::PromptTemplate(arguments.prompt_template, arguments.student), &tokenizer);
   if (prompts.empty()) throw UserError("--prompts: {} has no prompts", arguments.prompts);
@@ -88,7 +87,13 @@ void run_make(MakeArguments& arguments) {
     arguments.options.max_new_tokens =
         engine::longest_response(*model, prompts, 0, arguments.options.max_new_tokens);
   progress.update(0, fmt::format("{} prompts are answered and read", prompts.size()));
-  probe::Bank bank = probe::make_bank(student, teacher, tokenizer.real_ids(), prompts, arguments.options);
+  Rollout visited;
+  {
+    engine::LocalEngine writer(
+        student, tokenizer.real_ids());  // its copy of the weights goes before the states are read
+    visited = probe::visit_states(writer, prompts, arguments.options);
+  }
+  probe::Bank bank = probe::make_bank(visited, student, teacher, tokenizer.real_ids(), arguments.options);
   bank.student = {arguments.student, formats::weights_sha256(arguments.student)};
   bank.teacher = {arguments.teacher, formats::weights_sha256(arguments.teacher)};
   probe::write_bank(bank, arguments.out);
@@ -103,8 +108,8 @@ void run_make(MakeArguments& arguments) {
         "{} % of "
         "the student and {} % of the teacher\n",
         bank.states(), bank.rollout.responses_B.size(), arguments.out, bank.sha256,
-        percent(result["routed_share"]), plain(result["mass"], 3), plain(result["concentration"], 2),
-        percent(result["student_mass"]), percent(result["teacher_mass"]));
+        percent_of(result["routed_share"]), plain(result["mass"], 3), plain(result["concentration"], 2),
+        percent_of(result["student_mass"]), percent_of(result["teacher_mass"]));
   }
 }
 
@@ -119,7 +124,7 @@ void run_run(const RunArguments& arguments) {
                               .out = arguments.out,
                               .dump = arguments.dump};
   if (!arguments.moments.empty()) {
-    // The moments belong to the run's own decay rates: RUN/checkpoints/step_N lies two levels under its recipe.
+    // The moments belong to the run's own decay rates: RUN/recipe.toml lies two levels above them.
     const std::filesystem::path recipe =
         std::filesystem::absolute(arguments.moments).lexically_normal() / ".." / ".." / "recipe.toml";
     if (!std::filesystem::exists(recipe))
@@ -140,7 +145,7 @@ void run_run(const RunArguments& arguments) {
     request.interventions.assign(probe::kInterventions.begin(), probe::kInterventions.end());
   Json result;
   {
-    std::optional<Progress> progress;  // how much there is to do is known when the models are loaded
+    std::optional<Progress> progress;  // the number of rows is known once the models are loaded
     result = probe::run_probe(request, [&](std::int64_t done, std::int64_t total, const std::string& what) {
       if (!progress) progress.emplace("probe", total, arguments.output.quiet);
       progress->update(done, fmt::format("{} of {}: {}", done + 1, total, what));
@@ -153,18 +158,18 @@ void run_run(const RunArguments& arguments) {
   std::cout << table_of(result, arguments.format);
   const bool own = result["student"]["frozen"].get<bool>();
   const auto states = result["bank"]["states"].get<std::int64_t>();
-  std::cout << report::note(fmt::format("{} states; updates are scaled to the RMS log-odds change of "
-                                        "RouteOPD's fresh-AdamW update, {}; {}; "
-                                        "intervals: bootstrap over {} responses; {}/probe.json",
-                                        states, plain(result["rms"], 4),
-                                        own ? "the student is the bank's own"
-                                            : "supports and routes were made anew for this student",
-                                        result["bank"]["sequences"].get<std::int64_t>(), arguments.out),
-                            arguments.format);
+  std::cout << table::note(fmt::format("{} states; updates are scaled to the RMS log-odds change of "
+                                       "RouteOPD's fresh-AdamW update, {}; {}; "
+                                       "intervals: bootstrap over {} responses; {}/probe.json",
+                                       states, plain(result["rms"], 4),
+                                       own ? "the student is the bank's own"
+                                           : "supports and routes were made anew for this student",
+                                       result["bank"]["sequences"].get<std::int64_t>(), arguments.out),
+                           arguments.format);
 }
 
-void add_make(CLI::App& app) {
-  const auto arguments = std::make_shared<MakeArguments>();
+void add_make_bank(CLI::App& app) {
+  const auto arguments = std::make_shared<MakeBankArguments>();
   app.add_option("--student", arguments->student, "Hugging Face directory")->required();
   app.add_option("--teacher", arguments->teacher, "Hugging Face directory")->required();
   app.add_option("--prompts", arguments->prompts, "Prompts, JSONL: each is answered once, at temperature 1")
@@ -190,7 +195,7 @@ void add_make(CLI::App& app) {
       "Example:\n  routeopd probe make --student lab/base --teacher lab/teacher --prompts lab/heldout.jsonl "
       "\\\n"
       "    --template $'Problem: {problem}\\nSolution:' --max-new 80 --k 16 --out bank.safetensors");
-  app.callback([arguments] { run_make(*arguments); });
+  app.callback([arguments] { run_make_bank(*arguments); });
 }
 
 void add_run(CLI::App& app) {
@@ -211,7 +216,7 @@ void add_run(CLI::App& app) {
       "pair_isolated, potential_wide, potential_matched, fresh_adamw, saved_adamw, sgd; all where none is "
       "named, each for the arms it applies to");
   app.add_option("--moments", arguments->moments,
-                 "RUN/checkpoints/step_N, whose AdamW moments and settings saved_adamw goes on with");
+                 "RUN/checkpoints/step_N, whose AdamW moments and settings saved_adamw takes");
   app.add_option("--lr", arguments->lr, "Learning rate of the update that the others are matched to")
       ->check(between(1e-12, 1))
       ->capture_default_str();
@@ -229,7 +234,7 @@ void add_run(CLI::App& app) {
 
 void add_probe(CLI::App& app) {
   app.require_subcommand(1);
-  add_make(
+  add_make_bank(
       *app.add_subcommand("make", "A bank: states frozen with both models' scores, supports and routes"));
   add_run(*app.add_subcommand("run", "Interventions on a bank: fidelity, leakage, realization, strata"));
   app.footer(

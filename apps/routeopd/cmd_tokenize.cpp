@@ -1,5 +1,4 @@
 // routeopd tokenize: text to ids, ids to text, chats to both. JSONL in, JSONL out.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 #include <memory>
@@ -11,8 +10,9 @@
 #include "routeopd/base/interrupt.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/json_lines.h"
+#include "routeopd/formats/ordered_json.h"
 #include "routeopd/text/chat_template_files.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 
 namespace routeopd::app {
 namespace {
@@ -23,13 +23,13 @@ struct TokenizeArguments {
   OutputFlags output;
 };
 
-std::string text_of(const Json& line, const char* key) {
+std::string line_text(const Json& line, const char* key) {
   const Json& text = formats::value_or_null(line, key);
   if (!text.is_string()) throw UserError("{}: expected a text, got {}", key, shown(text));
   return text.get<std::string>();
 }
 
-// One line at a time through what the command was asked for.
+// Does what the command was asked for, line by line.
 class Converter {
  public:
   explicit Converter(const TokenizeArguments& arguments)
@@ -52,10 +52,10 @@ class Converter {
     std::string text;
     bool add_special = false;  // a chat template writes its own
     if (arguments_.chat) {
-      text = text::render_chat(*templates_, text::parse_ordered_json(raw_line, "line"),
-                               text::OrderedJson::object());
+      text = text::render_chat(*templates_, formats::parse_ordered_json(raw_line, "line"),
+                               OrderedJson::object());
     } else {
-      text = text_of(line, "text");
+      text = line_text(line, "text");
       add_special = formats::flag_or(line, "special", false);
     }
     return {{"ids", tokenizer_.encode(text, add_special)}, {"text", text}};
@@ -63,7 +63,7 @@ class Converter {
 
  private:
   const TokenizeArguments& arguments_;
-  text::Tokenizer tokenizer_;
+  tokenizer::Tokenizer tokenizer_;
   std::optional<text::ChatTemplates> templates_;
 };
 
@@ -120,10 +120,10 @@ void add_tokenize(CLI::App& app) {
       ->capture_default_str();
   add_output_flags(app, arguments->output);
   app.footer(
-      "A line that cannot be done is answered by {\"error\"}, the rest goes on, and the exit code is 1. "
-      "\"special\": true adds what\n"
-      "the tokenizer's post-processor adds; \"template\" holds options such as {\"add_generation_prompt\": "
-      "true}.\n\n"
+      "A line that fails is answered by {\"error\"}, the other lines are still done, and the exit code is "
+      "1.\n"
+      "\"special\": true adds what the tokenizer's post-processor adds; \"template\" holds options such as\n"
+      "{\"add_generation_prompt\": true}.\n\n"
       "Examples:\n"
       "  echo '{\"text\":\"Hello, world\"}' | routeopd tokenize lab/base\n"
       "  echo '{\"ids\":[1, 2, 3]}' | routeopd tokenize lab/base --decode\n"

@@ -15,7 +15,7 @@
 #include "routeopd/eval/evaluate.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/probe/probe_log.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/train/plan.h"
 #include "routeopd/train/train.h"
 
@@ -52,7 +52,7 @@ bool due(std::int64_t every, std::int64_t step, const train::Recipe& recipe) {
 // The recipe's suites on the student as it is now, under RUN/eval/step_N.
 class Evaluator {
  public:
-  Evaluator(const train::Recipe& recipe, const text::Tokenizer& tokenizer, const model::Model& student)
+  Evaluator(const train::Recipe& recipe, const tokenizer::Tokenizer& tokenizer, const model::Model& student)
       : recipe_(recipe), tokenizer_(tokenizer), student_(student) {
     if (recipe.eval.every == 0) return;
     protocol_.n = recipe.eval.n;
@@ -83,7 +83,7 @@ class Evaluator {
 
  private:
   const train::Recipe& recipe_;
-  const text::Tokenizer& tokenizer_;
+  const tokenizer::Tokenizer& tokenizer_;
   const model::Model& student_;
   eval::Protocol protocol_;
   std::vector<eval::Suite> suites_;
@@ -103,7 +103,7 @@ train::Recipe read_recipe(const TrainArguments& arguments) {
   return recipe;
 }
 
-void show_plan(const train::Recipe& recipe, const text::Tokenizer& tokenizer, bool json) {
+void show_plan(const train::Recipe& recipe, const tokenizer::Tokenizer& tokenizer, bool json) {
   const train::Plan plan = train::plan_run(recipe, tokenizer);
   std::cout << (json ? train::plan_json(plan).dump() + "\n" : train::plan_text(plan, recipe));
 }
@@ -117,17 +117,17 @@ void run_train(const TrainArguments& arguments) {
     std::cout << train::recipe_text(recipe);
     return;
   }
-  const auto tokenizer_of = [&] { return std::make_unique<text::Tokenizer>(recipe.student.path); };
+  const auto tokenizer_of = [&] { return std::make_unique<tokenizer::Tokenizer>(recipe.student.path); };
   const auto held = formats::naming("[student] path", tokenizer_of);
-  const text::Tokenizer& tokenizer = *held;
+  const tokenizer::Tokenizer& tokenizer = *held;
   if (arguments.dry_run) return show_plan(recipe, tokenizer, arguments.output.json);
   train::Inputs inputs = train::load_inputs(recipe, tokenizer);
   if (inputs.too_long > 0 && !arguments.output.quiet)
     std::cerr << fmt::format("prompts too long for the models: {} left out, {} stay\n", inputs.too_long,
                              inputs.prompts.size());
   train::check_inputs(recipe, inputs);
-  if (!inputs.unchecked.empty() && !arguments.output.quiet)
-    std::cerr << fmt::format("warning: {}\n", inputs.unchecked);
+  if (!inputs.contamination_warning.empty() && !arguments.output.quiet)
+    std::cerr << fmt::format("warning: {}\n", inputs.contamination_warning);
   Evaluator evaluator(recipe, tokenizer, inputs.student);
   probe::ProbeLog prober(recipe, inputs);
   Json last = Json::object();

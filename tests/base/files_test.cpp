@@ -1,5 +1,4 @@
-// Files that are whole or absent, and the static split over threads.
-//
+// Files and directories that are complete or absent, files of lines, and the static split over threads.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -12,8 +11,8 @@
 #include <sstream>
 #include <thread>
 
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
+#include "routeopd/base/files.h"
 #include "routeopd/base/line_file.h"
 #include "routeopd/base/parallel.h"
 

@@ -1,12 +1,11 @@
-// What keeps a run whole: one process a directory, signals that wait for the end of a step.
-//
+// What protects a run: one process per directory, and signals that wait for the end of a step.
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
 
-#include "routeopd/base/directory_lock.h"
+#include "routeopd/base/files.h"
 #include "routeopd/base/interrupt.h"
 #include "testing_errors.h"
 #include "testing_files.h"

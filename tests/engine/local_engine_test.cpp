@@ -1,5 +1,5 @@
-// The built-in engine on tiny checkpoints: what was captured while writing equals what is read afterwards, and layout
-// changes nothing.
+// The built-in engine on tiny checkpoints: what was captured while writing equals what is read afterwards,
+// and layout changes nothing.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/engine/local_engine.h"
 
@@ -338,7 +338,8 @@ TEST(ScoreRollout, MarksStatesThatAreNotFinite) {
   for (const Validity validity : scores.validity_N) EXPECT_EQ(validity, Validity::kNonFinite);
 }
 
-// Teacher = student: no mass anywhere, exactly, whether the student's side was captured while decoding or read again.
+// Teacher = student: no mass anywhere, exactly, whether the student's side was captured while decoding or
+// read again.
 TEST(ScoreRollout, TeacherEqualToStudentHasNoMass) {
   Pair pair;
   for (const bool again : {true, false}) {

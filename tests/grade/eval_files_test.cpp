@@ -1,5 +1,4 @@
 // Eval directories as they are written and read, and what is wrong with them when they are not whole.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/eval_files.h"
 
@@ -9,6 +8,7 @@
 #include <algorithm>
 
 #include "grade/eval_testing.h"
+#include "routeopd/grade/suite_summary.h"
 
 namespace routeopd::grade {
 namespace {
@@ -151,7 +151,8 @@ TEST(SuiteSummary, SaysWhatTheResponsesSay) {
   EXPECT_EQ(summary["n"], 3);
   EXPECT_EQ(summary["samples"], 4);
   EXPECT_DOUBLE_EQ(summary["avg"], 1.0 / 3);
-  // All three draws are a problem of 1/4 with a chance of 8/27; at least two are p1, of 1/2, with 7/27, all three with 1/27.
+  // All three draws are a problem of 1/4 with a chance of 8/27;
+  // at least two are p1, of 1/2, with 7/27, all three with 1/27.
   EXPECT_DOUBLE_EQ(summary["avg_interval"][0], 0.25);
   EXPECT_DOUBLE_EQ(summary["avg_interval"][1], 1.25 / 3);
   EXPECT_EQ(summary["pass@k"].size(), 3U);

@@ -1,5 +1,5 @@
-// The laboratory's task: problems whose answers follow from their numbers, splits that never meet, and a tokenizer that
-// has every word.
+// The laboratory's task: problems whose answers follow from their numbers, splits that never meet, and a
+// tokenizer that has every word.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/lab/task.h"
 
@@ -11,7 +11,7 @@
 
 #include "routeopd/grade/answer.h"
 #include "routeopd/lab/make.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 #include "testing_files.h"
 
 namespace routeopd::lab {
@@ -68,11 +68,12 @@ TEST(Task, RightSolutionsAreRightAndHabitsAreNot) {
   EXPECT_LT(right, kMany / 2);
 }
 
-// Responses of 10 to 60 tokens, every word a token of its own, nothing spelt in bytes but line feeds and marks.
+// Responses of 10 to 60 tokens, every word a token of its own, nothing spelt in bytes but line feeds and
+// marks.
 TEST(Task, TokenizerHasEveryWord) {
   const TemporaryDirectory directory;
   directory.write("tokenizer.json", tokenizer_json().dump());
-  const text::Tokenizer tokenizer(directory.path());
+  const tokenizer::Tokenizer tokenizer(directory.path());
   EXPECT_GE(tokenizer.real_ids() - 256, 200);
   for (std::uint32_t i = 0; i < kMany; ++i) {
     const Problem problem = make_problem(1, Split::kTrain, i);

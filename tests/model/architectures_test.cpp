@@ -10,7 +10,7 @@
 
 #include "model/decoder_testing.h"
 #include "routeopd/base/interrupt.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/system.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_files.h"
 #include "testing_files.h"

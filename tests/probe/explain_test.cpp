@@ -206,8 +206,8 @@ TEST_F(Explain, AGivenResponseHasTheNumbersOfTheSameOneWritten) {
   }
 }
 
-// Ids that both lists have keep what the forwards said of them: a gather, which sums in another order, would leave a
-// little mass.
+// Ids that both lists have keep what the forwards said of them: a gather, which sums in another order, would
+// leave a little mass.
 TEST_F(Explain, AModelMovesNothingToItself) {
   Rollout rollout = written();
   engine::LocalEngine itself(student_model, kRealIds);

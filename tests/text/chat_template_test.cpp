@@ -1,10 +1,12 @@
-// Chats against goldens of transformers (goldens/make_template_goldens.py), and the templates of model directories.
+// Chats against goldens of transformers (goldens/make_template_goldens.py), and the templates of model
+// directories.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/text/chat_template.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "routeopd/formats/ordered_json.h"
 #include "routeopd/text/chat_template_files.h"
 #include "testing_files.h"
 
@@ -117,10 +119,10 @@ TEST(ChatTemplate, ContinuesTheLastMessage) {
 }
 
 TEST(OrderedJsonText, KeepsOrderAndRefusesWhatReadersReadDifferently) {
-  EXPECT_EQ(parse_ordered_json(R"({"b": 1, "a": [1.5, {"d": null, "c": "é"}]})", "x").dump(),
+  EXPECT_EQ(formats::parse_ordered_json(R"({"b": 1, "a": [1.5, {"d": null, "c": "é"}]})", "x").dump(),
             R"({"b":1,"a":[1.5,{"d":null,"c":"é"}]})");
   const auto error_with = [](std::string_view text) {
-    return error_of([&] { parse_ordered_json(text, "line 3"); });
+    return error_of([&] { formats::parse_ordered_json(text, "line 3"); });
   };
   EXPECT_EQ(error_with(R"({"a": 1, "a": 2})"), "line 3: expected each key once, got a twice");
   EXPECT_EQ(error_with(R"({"a": {"a": 1}, "b": {"a": 2}})"), "");
@@ -184,7 +186,8 @@ TEST(ChatTemplateFiles, SpecialTokensAreThoseOfTransformers) {
       "{{ [bos_token, eos_token, unk_token, image_token, boi_token, added_token, add_bos_token] }}");
   directory.write("tokenizer_config.json",
                   R"({"bos_token": {"__type": "AddedToken", "content": "<s>"}, "eos_token": "</s>",
-      "unk_token": null, "add_bos_token": true, "image_token": "<i>", "extra_special_tokens": {"boi_token": "<b>"}})");
+      "unk_token": null, "add_bos_token": true, "image_token": "<i>",
+      "extra_special_tokens": {"boi_token": "<b>"}})");
   EXPECT_EQ(read_chat_templates(directory.path())->render(user("x")),
             "['<s>', '</s>', Undefined, '<i>', '<b>', Undefined, Undefined]");
   directory.write("special_tokens_map.json",

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -22,11 +24,14 @@ class UserError : public std::runtime_error {
       : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)) {}
 };
 
-[[noreturn]] void fail_invariant(const char* file, int line, const char* condition);
+[[noreturn]] inline void fail_invariant(const char* file, int line, const char* condition) {
+  std::fprintf(stderr, "routeopd: broken invariant at %s:%d: %s\n", file, line, condition);
+  std::abort();
+}
 
 }  // namespace routeopd
 
-// Aborts with file and line when `condition`, which only a bug of ours can break, does not hold. On in every
+// Aborts with file and line unless `condition` holds, which only a bug of ours can break. Checked in every
 // build.
 #define ROUTEOPD_INVARIANT(condition) \
   ((condition) ? void(0) : ::routeopd::fail_invariant(__FILE__, __LINE__, #condition))

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/base/line_file.h"
 
@@ -9,8 +8,8 @@
 #include <cstring>
 #include <string>
 
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
+#include "routeopd/base/files.h"
 
 namespace routeopd {
 

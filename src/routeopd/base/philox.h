@@ -3,13 +3,13 @@
 //
 //   key     = the run's seed (low word, high word)
 //   counter = { purpose << 24 | draw, step, prompt << 8 | response, position }
-//
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>
 #include <cstdint>
+
+#include "routeopd/base/error.h"
 
 namespace routeopd {
 
@@ -56,7 +56,19 @@ constexpr float unit_uniform(std::uint32_t word) {
 }
 
 // Throws UserError when the address does not fit its counter fields.
-void check_address(const StateAddress& address);
+inline void check_address(const StateAddress& address) {
+  if (address.prompt >= 1U << 24) {
+    throw UserError(
+        "random address: prompt {} is past the last addressable one, {}; split the prompts over runs",
+        address.prompt, (1U << 24) - 1);
+  }
+  if (address.response >= 1U << 8) {
+    throw UserError(
+        "random address: response {} is past the last addressable one, 255; ask for fewer responses per "
+        "prompt",
+        address.response);
+  }
+}
 
 // The four words of draw number `draw` (< 2^24) for `purpose` at a state whose address was checked.
 constexpr PhiloxBlock addressed_words(std::uint64_t seed, Purpose purpose, const StateAddress& at,

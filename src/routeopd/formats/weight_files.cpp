@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <system_error>
 
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/base/interrupt.h"
-#include "routeopd/base/sha256.h"
 #include "routeopd/formats/json_file.h"
 
 namespace routeopd::formats {

@@ -1,13 +1,13 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/eval_files.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/json_lines.h"
-#include "routeopd/grade/response_grid.h"
 
 namespace routeopd::grade {
 namespace {
@@ -25,7 +25,7 @@ Value field_of(const Json& object, const char* name, const std::string& where) {
     fits = found->is_boolean();
     expected = "true or false";
   } else {
-    // An unsigned value past the signed ones would turn negative on its way.
+    // An unsigned value beyond the signed range would become negative.
     fits = found->is_number_integer() && found->template get<std::int64_t>() >= 0;
     expected = "a whole number from 0";
   }
@@ -83,6 +83,45 @@ EvalResponse response_of(const Json& line, const std::string& where) {
   return response;
 }
 
+std::int64_t ResponseGrid::add(const std::string& problem, std::int64_t sample, bool correct) {
+  const auto [found, fresh] = rows_.try_emplace(problem, static_cast<std::int64_t>(problems_.size()));
+  if (fresh) problems_.push_back(problem);
+  entries_.push_back({found->second, sample, correct});
+  return found->second;
+}
+
+Correctness ResponseGrid::correctness(std::int64_t samples, const std::string& where) const {
+  if (entries_.empty()) throw UserError("{}: has no responses", where);
+  std::vector<Entry> sorted = entries_;
+  std::sort(sorted.begin(), sorted.end(), [](const Entry& left, const Entry& right) {
+    return std::tie(left.problem, left.sample) < std::tie(right.problem, right.sample);
+  });
+  const auto refuse = [&](std::int64_t problem, std::int64_t sample, const char* what) {
+    throw UserError("{}: problem {}, sample {} {}, expected {} samples of each problem, once each", where,
+                    problems_[static_cast<std::size_t>(problem)], sample, what, samples);
+  };
+  const auto same = [](const Entry& left, const Entry& right) {
+    return left.problem == right.problem && left.sample == right.sample;
+  };
+  if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end(), same); twice != sorted.end()) {
+    refuse(twice->problem, twice->sample, "is there twice");
+  }
+  Correctness suite{static_cast<std::int64_t>(problems_.size()), samples, {}};
+  std::int64_t problem = 0;
+  std::int64_t sample = 0;  // the pair that comes next when none is missing
+  for (const Entry& entry : sorted) {
+    ROUTEOPD_INVARIANT(entry.sample >= 0 && entry.sample < samples);
+    if (entry.problem != problem || entry.sample != sample) refuse(problem, sample, "is missing");
+    suite.correct_PS.push_back(entry.correct);
+    if (++sample == samples) {
+      ++problem;
+      sample = 0;
+    }
+  }
+  if (problem < suite.problems) refuse(problem, sample, "is missing");
+  return suite;
+}
+
 EvalRun read_eval_directory(const std::filesystem::path& directory) {
   EvalRun run{directory.string(), read_summary(directory / "summary.json"), {}};
   std::map<std::string, Promise> promises;
@@ -115,12 +154,12 @@ EvalRun read_eval_directory(const std::filesystem::path& directory) {
       throw UserError("{}: has responses to {} problems, expected the {} of summary.json", where,
                       suite.correctness.problems, promise.problems);
     }
-    const Json said = run.summary["suites"][name].value("avg", Json());
+    const Json claimed = run.summary["suites"][name].value("avg", Json());
     if (const double found = average(suite.correctness);
-        said.is_number() && std::abs(said.get<double>() - found) > 1e-9)
+        claimed.is_number() && std::abs(claimed.get<double>() - found) > 1e-9)
       throw UserError(
           "{}: {:.6f} of the samples are right, but summary.json says {:.6f}; was one of them edited?", where,
-          found, said.get<double>());
+          found, claimed.get<double>());
     run.suites.push_back(std::move(suite));
   }
   return run;

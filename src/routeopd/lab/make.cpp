@@ -1,18 +1,16 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/lab/make.h"
 
 #include <cmath>
 #include <utility>
 
-#include "routeopd/base/atomic_directory.h"
-#include "routeopd/base/atomic_file.h"
-#include "routeopd/grade/decontaminate.h"
+#include "routeopd/base/files.h"
+#include "routeopd/decontamination/decontaminate.h"
 #include "routeopd/lab/task.h"
 #include "routeopd/model/model_files.h"
 #include "routeopd/text/prompts.h"
-#include "routeopd/text/tokenizer.h"
-#include "routeopd/text/tokenizer/byte_level.h"
+#include "routeopd/tokenizer/byte_level.h"
+#include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/train/train.h"
 
 namespace routeopd::lab {
@@ -72,7 +70,7 @@ void write_start(const fs::path& directory, std::uint64_t seed) {
 
 // What one stage of supervised training needs: steps * 32 problems of the training split, each seen once.
 std::vector<Prompt> lessons(std::int64_t count, std::uint32_t first, const MakeOptions& options,
-                            const Style& style, const text::Tokenizer& tokenizer) {
+                            const Style& style, const tokenizer::Tokenizer& tokenizer) {
   const text::PromptTemplate words(kTemplate);
   const std::int32_t eos = tokenizer.id_of(kEndOfText);
   std::vector<Prompt> prompts;
@@ -89,19 +87,19 @@ std::vector<Prompt> lessons(std::int64_t count, std::uint32_t first, const MakeO
   return prompts;
 }
 
-// train.jsonl and heldout.jsonl, and the record of a check: which split a problem belongs to hangs on its numbers alone, so
-// no problem of one stands in the other, but a long one may share most of its words with one of the other. Such rows are
-// left out of train.jsonl; the committed files have none.
+// train.jsonl and heldout.jsonl, and the record of a check: which split a problem belongs to depends on its
+// numbers alone, so no problem of one stands in the other, but a long one may share most of its words with
+// one of the other. Such rows are not in train.jsonl; the committed files have none.
 void write_problem_files(const fs::path& directory, const MakeOptions& options) {
   const fs::path all = directory / "problems.jsonl", heldout = directory / "heldout.jsonl";
   write_problems(all, options.seed + 1, Split::kTrain, options.train_prompts);
   write_problems(heldout, options.seed + 1, Split::kHeldOut, options.heldout_problems);
-  grade::DecontaminateOptions check;
+  decontamination::DecontaminateOptions check;
   check.train = all.string();
   check.tests = {heldout.string()};
   check.out = (directory / "train.jsonl").string();
   check.keep_duplicates = check.keep_conflicts = true;
-  grade::decontaminate(check);
+  decontamination::decontaminate(check);
   fs::remove(all);
 }
 
@@ -131,8 +129,8 @@ train::Recipe sft_recipe(const fs::path& student, const fs::path& out, std::int6
 Json tokenizer_json() {
   Json vocabulary_json = Json::object();
   std::int32_t next = 0;
-  for (const std::string& symbol : text::byte_symbols()) vocabulary_json[symbol] = next++;
-  for (const std::string& word : vocabulary()) vocabulary_json[text::spelled(word)] = next++;
+  for (const std::string& symbol : tokenizer::byte_symbols()) vocabulary_json[symbol] = next++;
+  for (const std::string& word : vocabulary()) vocabulary_json[tokenizer::spelled(word)] = next++;
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
@@ -167,7 +165,7 @@ void make_laboratory(const fs::path& directory, const MakeOptions& options, cons
   AtomicDirectory target(directory);
   const fs::path start = target.path() / "start", runs = target.path() / "runs";
   write_start(start, options.seed);
-  const text::Tokenizer tokenizer(start);
+  const tokenizer::Tokenizer tokenizer(start);
 
   std::uint32_t next_problem = 0;  // no problem is seen twice
   const auto learn = [&](const std::string& what, const fs::path& from, const Style& style,

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/probe/prober.h"
 
@@ -8,15 +7,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <numeric>
 
 #include "routeopd/base/error.h"
 #include "routeopd/model/heads/pair_head.h"
-#include "routeopd/probe/dense_rows.h"
+#include "routeopd/probe/vocabulary_rows.h"
 #include "routeopd/routing/route_states.h"
 #include "routeopd/train/loss_gradients.h"
 #include "routeopd/train/route_rollout.h"
-#include "routeopd/types/state_views.h"
+#include "routeopd/types/state_batch.h"
 
 namespace routeopd::probe {
 namespace {
@@ -45,6 +45,25 @@ bool has_potential(const routing::ObjectiveOptions& objective) {
          objective.destination == routing::Destination::kTeacherDeficit;
 }
 
+// A state without a route has neither sources nor destinations to judge a change by: it has no value in any
+// row, whether its logits were set by hand or moved with the shared weights.
+void skip_unrouted(const Frozen& frozen, std::initializer_list<std::vector<double>*> measures_S) {
+  for (std::size_t s = 0; s < frozen.transport_S.size(); ++s)
+    for (std::vector<double>* const values_S : measures_S)
+      if (!frozen.transport_S[s].routed) (*values_S)[s] = std::nan("");
+}
+
+// Of the same destinations as in a run's metrics: those used, whatever was drawn first.
+std::optional<double> mean_coverage(const Routes& routes) {
+  double sum = 0, routed = 0;
+  for (std::size_t s = 0; s < routes.routed_N.size(); ++s) {
+    if (routes.routed_N[s] == 0) continue;
+    sum += static_cast<double>(routes.coverage_N[s]);
+    ++routed;
+  }
+  return routes.pairs == 0 || routed == 0 ? std::nullopt : std::optional(sum / routed);
+}
+
 // (z'_b - z'_a) - (z_b - z_a)
 double log_odds_change(std::span<const double> after, std::span<const float> before, std::int32_t source,
                        std::int32_t destination) {
@@ -65,7 +84,7 @@ Intervention intervention_of(const std::string& name) {
   return static_cast<Intervention>(at - kNames.begin());
 }
 
-// What an arm makes of the bank's states.
+// An arm's scores and routes at the bank's states.
 struct Prober::ArmData {
   ProbeArm arm;
   StateScores scored;
@@ -132,6 +151,7 @@ ProbeRow Prober::run(const ProbeArm& arm, Intervention intervention, const After
   }
   row.name = arm.name;
   row.intervention = intervention;
+  skip_unrouted(*frozen_, {&row.changes.fidelity_S, &row.changes.leakage_S, &row.changes.mass_after_S});
   return row;
 }
 
@@ -189,6 +209,7 @@ ArmStatistics Prober::statistics(const ProbeArm& arm) const {
   const auto mean = [](const std::vector<float>& values_S) {
     return std::accumulate(values_S.begin(), values_S.end(), 0.0) / static_cast<double>(values_S.size());
   };
+  statistics.coverage = mean_coverage(data.routes);
   statistics.student_mass = mean(data.routes.student_mass_N);
   statistics.teacher_mass = mean(data.routes.teacher_mass_N);
   return statistics;
@@ -237,7 +258,6 @@ void Prober::isolate_pairs(ProbeRow& row, const AfterRow& seen) const {
               rows.set_before(teacher, before);
               std::vector<double> after(before.begin(), before.end());
               double fidelity = 0, judged = 0, count = 0;
-              changes.mass_after_S[s] = 0;
               for (std::size_t i = s * width; i < (s + 1) * width; ++i) {
                 if (changes.source_SM[i] < 0) continue;
                 const auto a = static_cast<std::size_t>(changes.source_SM[i]),
@@ -265,8 +285,7 @@ void Prober::isolate_pairs(ProbeRow& row, const AfterRow& seen) const {
                 changes.leakage_S[s] /= count;
                 changes.mass_after_S[s] /= count;
               } else {
-                changes.leakage_S[s] = 0;
-                changes.mass_after_S[s] = frozen_->transport_S[s].mass;
+                changes.mass_after_S[s] = frozen_->transport_S[s].mass;  // nothing was moved
               }
             });
   row.rms = rms_achieved(changes);
@@ -337,7 +356,8 @@ void Prober::shift_logits(const ArmData& data, double scale, ProbeRow& row, cons
               Changes& changes = row.changes;
               const auto width = static_cast<std::size_t>(own ? changes.pairs : 0);
               for (std::size_t i = s * width; i < (s + 1) * width; ++i) {
-                // In the precision of the shift: where M is near float32's rounding, the kernel's targets are not.
+                // In double precision, as the shift: where M is near float32's rounding, the kernel's are not
+                // exact.
                 if (changes.source_SM[i] >= 0)
                   changes.target_SM[i] = reference::pair_target(
                       state, changes.source_SM[i], changes.destination_SM[i], data.arm.objective);
@@ -361,6 +381,7 @@ Changes change_between(const Bank& bank, const Endpoint& before, const Endpoint&
   changes.destination_SM = frozen.destination_SM;
   changes.target_SM.assign(frozen.target_SM.begin(), frozen.target_SM.end());
   rescore_rows(bank, frozen, before, after, teacher_head_UX, changes, {});
+  skip_unrouted(frozen, {&changes.fidelity_S, &changes.leakage_S});
   return changes;
 }
 
@@ -380,18 +401,18 @@ ProbeRow Prober::run_update(const ProbeArm& arm, StepRule rule, std::optional<do
   if (!working_) working_ = model::clone_model(student_);
   ProbeRow row;
   {
-    // The activations of few tokens at a time, and none kept over a block: a probe fits beside the models.
-    train::LossGradients pass(
+    // Few tokens at a time, and no activations kept over a block, so that a probe fits beside the models.
+    train::LossGradients loss_gradients(
         *working_, teacher_head_UX_, bank_.real_ids,
         {.objective = arm.objective, .micro_tokens = kForwardTokens, .recompute = true});
-    pass.accumulate({.rollout = &rollout, .scores = &scores, .routes = &routes}, 0,
-                    rollout.responses_B.size());
-    std::vector<at::Tensor> step = pass.gradients();
+    loss_gradients.accumulate({.rollout = &rollout, .scores = &scores, .routes = &routes}, 0,
+                              rollout.responses_B.size());
+    std::vector<at::Tensor> step = loss_gradients.gradients();
     make_step(step, model::parameters(student_), rule, optimizer_,
               rule == StepRule::kSavedAdamW ? saved_ : nullptr);
     if (rms) row.scale = length_for(step, *rms, arm.name);
     move_weights(step, row.scale);
-    pass.clear();
+    loss_gradients.clear();
   }
   own_pairs(data, row.changes);
   row.rms = rescore_rows(bank_, *frozen_, before(),
@@ -420,8 +441,9 @@ double Prober::rms_of(const at::Tensor& hidden_SH, const at::Tensor& head_VH) co
              : std::sqrt(moved_SM.to(at::kDouble).square().mul(present_SM).sum().item<double>() / pairs);
 }
 
-// The RMS grows with the length, almost in proportion while steps are small: a secant through the last trials, kept inside
-// the lengths that are known to be too short and too long, meets it in two or three forwards.
+// The RMS grows with the length, almost in proportion while steps are small: a secant through the last
+// trials, kept inside the lengths that are known to be too short and too long, meets it in two or three
+// forwards.
 double Prober::length_for(const std::vector<at::Tensor>& step, double rms, const std::string& name) {
   const auto rms_at = [&](double length) {
     move_weights(step, length);

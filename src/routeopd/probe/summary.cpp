@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/probe/summary.h"
 
@@ -6,7 +5,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "routeopd/grade/clustered_mean.h"
 #include "routeopd/grade/statistics.h"
 
 namespace routeopd::probe {

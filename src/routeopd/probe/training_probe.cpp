@@ -6,6 +6,7 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/formats/weight_files.h"
+#include "routeopd/probe/bank_file.h"
 #include "routeopd/probe/summary.h"
 
 namespace routeopd::probe {

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/contamination_hits.h"
 
@@ -10,20 +9,19 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "routeopd/base/display.h"
 #include "routeopd/base/fields.h"
-#include "routeopd/base/grouped.h"
-#include "routeopd/grade/normal_text.h"
+#include "routeopd/base/utf8.h"
+#include "routeopd/decontamination/normal_text.h"
 #include "routeopd/report/page_style.h"
-#include "routeopd/report/visible_text.h"
-#include "routeopd/text/html_escape.h"
-#include "routeopd/text/utf8.h"
+#include "routeopd/table/visible_text.h"
 
 namespace routeopd::report {
 namespace {
 
 // A page of more than this is read by nobody; JSON lines have no limit.
-constexpr std::size_t kMostHits = 10'000;
-constexpr std::size_t kMostBytes = 64 << 20;
+constexpr std::size_t kMostPageHits = 10'000;
+constexpr std::size_t kMostPageBytes = 64 << 20;
 
 constexpr std::size_t kRun = 3;  // words
 
@@ -55,12 +53,12 @@ std::vector<Piece> pieces_of(std::string_view text) {
   const auto cut = [&](std::size_t end) {
     if (end == begin) return;
     Piece piece{.text = text.substr(begin, end - begin), .space = space, .word = {}, .marked = false};
-    if (!space) piece.word = grade::normal_text(piece.text).text;
+    if (!space) piece.word = decontamination::normal_text(piece.text).text;
     pieces.push_back(std::move(piece));
     begin = end;
   };
-  for (std::size_t at = 0; at < text.size(); at += text::utf8_length(text[at])) {
-    const bool is_space = grade::is_white_space(text::code_point_at(text, at));
+  for (std::size_t at = 0; at < text.size(); at += utf8_length(text[at])) {
+    const bool is_space = decontamination::is_white_space(code_point_at(text, at));
     if (is_space != space) cut(at);
     space = is_space;
   }
@@ -68,8 +66,8 @@ std::vector<Piece> pieces_of(std::string_view text) {
   return pieces;
 }
 
-// Calls use(run, first, last) for each run of words; a run is the words with a space behind each, over the places of its
-// pieces. Texts that are shorter than a run have none.
+// Calls use(run, first, last) for each run of words; a run is the words with a space after each, over the
+// places of its pieces. Texts that are shorter than a run have none.
 template <class Use>
 void for_each_run(const std::vector<Piece>& pieces, const Use& use) {
   std::vector<std::size_t> words;
@@ -106,13 +104,13 @@ std::string marked_html(const std::vector<Piece>& pieces) {
   for (const Piece& piece : pieces) {
     if (piece.marked != open) out += piece.marked ? "<mark>" : "</mark>";
     open = piece.marked;
-    out += piece.space ? shown_space(piece.text) : text::html_escaped(visible(piece.text));
+    out += piece.space ? shown_space(piece.text) : html_escaped(table::visible(piece.text));
   }
   return open ? out + "</mark>" : out;
 }
 
 std::string name_html(const std::string& name) {
-  return text::html_escaped(visible(name));
+  return html_escaped(table::visible(name));
 }
 
 void append_hit(const ShownHit& hit, std::string& out) {
@@ -173,9 +171,10 @@ std::string hits_html(std::vector<ShownHit> hits, std::int64_t more) {
 HitReport::HitReport(const std::string& path)
     : page_(std::filesystem::path(path).extension() == ".html"), file_(path) {}
 
-void HitReport::add(const grade::Contamination& all, const grade::Hit& hit, const grade::ProblemLine& row) {
+void HitReport::add(const decontamination::Contamination& all, const decontamination::Hit& hit,
+                    const decontamination::ProblemLine& row) {
   const std::size_t bytes = row.text.size() + hit.problem->text.size();
-  if (page_ && (hits_.size() == kMostHits || bytes_ + bytes > kMostBytes)) {
+  if (page_ && (hits_.size() == kMostPageHits || bytes_ + bytes > kMostPageBytes)) {
     ++more_;
     return;
   }

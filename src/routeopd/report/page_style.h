@@ -1,5 +1,5 @@
-// What every page of ours shares: colours of both kinds of screen, type, tables. A page adds its own rules behind it.
-//
+// What every page of ours shares: colours of both kinds of screen, type, tables. A page adds its own rules
+// after it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/svg.h"
 
@@ -8,15 +7,15 @@
 #include <array>
 #include <vector>
 
+#include "routeopd/base/display.h"
 #include "routeopd/base/error.h"
+#include "routeopd/base/utf8.h"
 #include "routeopd/report/charts/palette.h"
-#include "routeopd/text/html_escape.h"
-#include "routeopd/text/utf8.h"
 
 namespace routeopd::report {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+constexpr std::size_t kMostSvgBytes = std::size_t{16} << 20;
 constexpr std::size_t kMostDepth = 256;
 
 constexpr std::array<std::string_view, 18> kElements = {
@@ -205,12 +204,11 @@ class Reader {
 }  // namespace
 
 std::string page_svg(std::string_view svg, std::string_view prefix, std::string_view description) {
-  if (svg.size() > kMostBytes) refuse("more than 16 MB");
-  if (text::find_invalid_utf8(svg) != std::string_view::npos) refuse("bytes that are not UTF-8");
+  if (svg.size() > kMostSvgBytes) refuse("more than 16 MB");
+  if (find_invalid_utf8(svg) != std::string_view::npos) refuse("bytes that are not UTF-8");
   std::string size;
   const std::string body = Reader(svg, prefix).body(size);
-  return fmt::format("<svg role=\"img\" aria-label=\"{}\"{}>{}</svg>", text::html_escaped(description), size,
-                     body);
+  return fmt::format("<svg role=\"img\" aria-label=\"{}\"{}>{}</svg>", html_escaped(description), size, body);
 }
 
 }  // namespace routeopd::report

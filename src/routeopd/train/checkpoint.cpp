@@ -8,10 +8,9 @@
 #include <system_error>
 #include <vector>
 
-#include "routeopd/base/atomic_directory.h"
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
-#include "routeopd/base/sha256.h"
+#include "routeopd/base/files.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/model/model_files.h"
 

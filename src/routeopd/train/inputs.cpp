@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/inputs.h"
 
@@ -6,7 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "routeopd/grade/decontamination_record.h"
+#include "routeopd/decontamination/record.h"
 #include "routeopd/model/model_files.h"
 #include "routeopd/text/compatibility.h"
 #include "routeopd/text/prompts.h"
@@ -37,7 +36,7 @@ void check_ids(const std::vector<std::int32_t>& ids, const char* what, const Pro
   }
 }
 
-// Positions that a prompt and its longest response need beyond what a model has; 0 where they fit.
+// Positions that a prompt and its longest response need beyond those of a model; 0 where they fit.
 std::int64_t positions_missing(const Prompt& prompt, const Recipe& recipe,
                                const formats::ModelConfig& config) {
   const std::int64_t response =
@@ -65,7 +64,7 @@ void check_same_tokens(const std::string& student_path, const std::string& teach
                     difference);
 }
 
-std::vector<Prompt> read_prompts(const Recipe& recipe, const text::Tokenizer& tokenizer,
+std::vector<Prompt> read_prompts(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer,
                                  const formats::ModelConfig& student, const formats::ModelConfig* teacher,
                                  std::int64_t& too_long) {
   const auto& eos = student.eos_token_ids;
@@ -85,7 +84,7 @@ std::vector<Prompt> read_prompts(const Recipe& recipe, const text::Tokenizer& to
   return prompts;
 }
 
-Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer) {
+Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer) {
   Inputs inputs;
   inputs.student = model::load_model(recipe.student.path);
   if (!recipe.sft()) {
@@ -96,14 +95,14 @@ Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer) {
   inputs.tokenizer = &tokenizer;
   inputs.prompts = read_prompts(recipe, tokenizer, inputs.student.config,
                                 inputs.teacher ? &inputs.teacher->config : nullptr, inputs.too_long);
-  inputs.unchecked = contamination_of(recipe);
+  inputs.contamination_warning = contamination_of(recipe);
   return inputs;
 }
 
 std::string contamination_of(const Recipe& recipe) {
   std::vector<std::string> suites;
   for (const auto& [name, path] : recipe.eval.suites) suites.push_back(path);
-  return grade::contamination_warning(recipe.data.prompts, suites);
+  return decontamination::contamination_warning(recipe.data.prompts, suites);
 }
 
 void check_prompts(const Recipe& recipe, const std::vector<Prompt>& prompts, std::int64_t too_long,

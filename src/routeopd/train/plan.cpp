@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "routeopd/base/byte_text.h"
-#include "routeopd/base/grouped.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/display.h"
+#include "routeopd/base/system.h"
 #include "routeopd/engine/kv_plan.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_table.h"
@@ -39,7 +38,7 @@ std::int64_t panel_bytes(const formats::ModelConfig& config, std::int64_t bytes_
 
 class Planner {
  public:
-  Planner(const Recipe& recipe, const text::Tokenizer& tokenizer) : recipe_(recipe) {
+  Planner(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer) : recipe_(recipe) {
     student_ = formats::read_model_config(recipe.student.path);
     model::describe_weights(recipe.student.path);
     if (!recipe.sft()) {
@@ -173,7 +172,7 @@ std::int64_t Plan::total_bytes() const {
                          [](std::int64_t sum, const MemoryPart& part) { return sum + part.bytes; });
 }
 
-Plan plan_run(const Recipe& recipe, const text::Tokenizer& tokenizer) {
+Plan plan_run(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer) {
   return Planner(recipe, tokenizer).make();
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "routeopd/base/fields.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/train/recipe.h"
 
 namespace routeopd::train {
@@ -47,7 +47,7 @@ struct Plan {
 };
 
 // Throws UserError as load_inputs() does, but for what stands in the weights.
-Plan plan_run(const Recipe& recipe, const text::Tokenizer& tokenizer);
+Plan plan_run(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer);
 
 std::string plan_text(const Plan& plan, const Recipe& recipe);
 Json plan_json(const Plan& plan);

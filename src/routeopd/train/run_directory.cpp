@@ -13,10 +13,9 @@
 #include <system_error>
 #include <utility>
 
-#include "routeopd/base/atomic_directory.h"
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
-#include "routeopd/base/sha256.h"
+#include "routeopd/base/files.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/formats/weight_files.h"
 
 namespace routeopd::train {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "routeopd/base/directory_lock.h"
 #include "routeopd/base/fields.h"
+#include "routeopd/base/files.h"
 #include "routeopd/formats/tensorboard_events.h"
 #include "routeopd/train/checkpoint.h"
 #include "routeopd/train/recipe.h"

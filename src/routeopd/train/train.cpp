@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
-#include "routeopd/base/cpu.h"
 #include "routeopd/base/interrupt.h"
-#include "routeopd/base/memory.h"
-#include "routeopd/engine/non_finite.h"
+#include "routeopd/base/system.h"
+#include "routeopd/engine/engine.h"
 #include "routeopd/train/metrics.h"
 #include "routeopd/train/run_directory.h"
 #include "routeopd/train/schedule.h"
@@ -32,7 +32,7 @@ std::vector<Prompt> prompts_of_step(const std::vector<Prompt>& all, PromptOrder&
 
 // What a rollout leaves in rollouts.jsonl.
 void keep_rollout(RunDirectory& run, std::int64_t step, const Rollout& rollout,
-                  const std::vector<Prompt>& prompts, const text::Tokenizer* tokenizer) {
+                  const std::vector<Prompt>& prompts, const tokenizer::Tokenizer* tokenizer) {
   for (const Response& response : rollout.responses_B) {
     const auto first = rollout.id_N.begin() + response.first_state;
     const std::vector<std::int32_t> ids(first, first + response.length);
@@ -71,10 +71,10 @@ void check_first_routes(const Recipe& recipe, const Experience& experience) {
 
 class Run {
  public:
-  Run(const Recipe& recipe, Inputs& inputs, Start start)
+  Run(const Recipe& recipe, Inputs& inputs, Engines engines, Start start)
       : recipe_(recipe),
         inputs_(inputs),
-        stages_(recipe, inputs),
+        stages_(recipe, inputs, std::move(engines)),
         order_(std::ssize(inputs.prompts), recipe),
         files_(recipe, start) {
     if (files_.resumed()) {
@@ -88,7 +88,7 @@ class Run {
                            recipe.seed, at::get_num_threads(), cpu_model()));
     if (inputs.too_long > 0)
       files_.log(fmt::format("{} prompts left out: too long for the models' positions", inputs.too_long));
-    if (!inputs.unchecked.empty()) files_.log("warning: " + inputs.unchecked);
+    if (!inputs.contamination_warning.empty()) files_.log("warning: " + inputs.contamination_warning);
   }
 
   std::int64_t go(const StepWatch& watch) {
@@ -200,8 +200,13 @@ class Run {
 }  // namespace
 
 std::int64_t train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch, Start start) {
+  return train(recipe, inputs, make_engines(recipe, inputs), watch, start);
+}
+
+std::int64_t train(const Recipe& recipe, Inputs& inputs, Engines engines, const StepWatch& watch,
+                   Start start) {
   check_recipe(recipe);
-  return Run(recipe, inputs, start).go(watch);
+  return Run(recipe, inputs, std::move(engines), start).go(watch);
 }
 
 }  // namespace routeopd::train

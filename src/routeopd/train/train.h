@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "routeopd/base/fields.h"
+#include "routeopd/train/engines.h"
 #include "routeopd/train/inputs.h"
 #include "routeopd/train/recipe.h"
 #include "routeopd/train/run_directory.h"
@@ -21,6 +22,11 @@ using StepWatch = std::function<void(std::int64_t step, const Json& metrics)>;
 // new run that ends with an error before its first step leaves no directory behind. A resumed run takes its newest
 // checkpoint that verifies, and goes on to the same bits. Returns how many steps were made.
 std::int64_t train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch = {},
+                   Start start = Start::kNew);
+
+// The same with engines given in place of the recipe's own. Throws UserError, before anything is written, where they do
+// not give what the arm needs.
+std::int64_t train(const Recipe& recipe, Inputs& inputs, Engines engines, const StepWatch& watch = {},
                    Start start = Start::kNew);
 
 }  // namespace routeopd::train

@@ -60,7 +60,7 @@ std::vector<PanelSource> sources_of(const Model& model) {
 }
 
 // One of several threads that run the same function.
-struct Worker {
+struct LayerWorker {
   std::int64_t number = omp_get_thread_num();
   std::int64_t count = omp_get_num_threads();
 
@@ -195,7 +195,7 @@ at::Tensor InferenceDecoder::forward(const TokenBatch& batch, KvStorage& storage
 }
 
 void InferenceDecoder::run(const Step& step) {
-  const Worker worker;
+  const LayerWorker worker;
   const Rows& rows = step.rows;
   const TokenBatch& batch = step.batch;
   const std::int64_t h = rows.hidden, group = config_.num_attention_heads / config_.num_key_value_heads;

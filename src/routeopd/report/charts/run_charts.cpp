@@ -1,12 +1,11 @@
-// Runs over their steps.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/report/charts/run_charts.h"
+
 #include <algorithm>
 #include <array>
 
-#include "routeopd/report/charts/curves.h"
-#include "routeopd/report/charts/directory_charts.h"
 #include "routeopd/report/charts/palette.h"
+#include "routeopd/report/charts/series_charts.h"
 #include "routeopd/report/charts/spec.h"
 #include "routeopd/report/tolerant_files.h"
 
@@ -37,7 +36,8 @@ struct Stage {
   std::string_view key, color;
 };
 
-// In the order of a step. All contrast with the ground; neighbours differ in hue or lightness and have an outline.
+// In the order of a step. All contrast with the ground; neighbours differ in hue or lightness and have an
+// outline.
 constexpr std::array<Stage, 7> kStages = {{{"rollout", "blue"},
                                            {"score", "amber"},
                                            {"route", "ink"},
@@ -56,7 +56,7 @@ void for_some(const std::vector<Json>& lines, const Use& use) {
 }
 
 void add_points(const std::string& name, const std::vector<Json>& lines, const char* key, const char* title,
-                double scale, std::vector<DynamicsPoint>& points) {
+                double scale, std::vector<CurvePoint>& points) {
   for_some(lines, [&](const Json& line) {
     const auto step = whole_at(line, "step");
     const auto value = number_at(line, {key});
@@ -68,7 +68,7 @@ void add_points(const std::string& name, const std::vector<Json>& lines, const c
 
 Block run_curves_figure(const std::vector<RunFiles>& runs) {
   Block block = titled("run-curves", "Training, step by step");
-  std::vector<DynamicsPoint> points;
+  std::vector<CurvePoint> points;
   for (const RunFiles& run : runs) {
     for (const EvalFiles& eval : run.evals) {
       const auto average = number_at(eval.summary, {"avg"});
