@@ -22,6 +22,7 @@
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/engine/score_rollout.h"
 #include "routeopd/engine/score_sequences.h"
+#include "routeopd/model/model_files.h"
 
 namespace {
 

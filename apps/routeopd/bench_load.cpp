@@ -10,7 +10,7 @@
 #include "bench.h"
 #include "routeopd/base/files.h"
 #include "routeopd/formats/weight_files.h"
-#include "routeopd/model/model.h"
+#include "routeopd/model/model_files.h"
 
 namespace routeopd::app {
 namespace {

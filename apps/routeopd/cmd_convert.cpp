@@ -5,7 +5,7 @@
 
 #include "command.h"
 #include "routeopd/base/interrupt.h"
-#include "routeopd/model/model.h"
+#include "routeopd/model/model_files.h"
 
 namespace routeopd::app {
 namespace {

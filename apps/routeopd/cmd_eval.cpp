@@ -16,6 +16,7 @@
 #include "routeopd/eval/evaluate.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/grade/answer.h"
+#include "routeopd/model/model_files.h"
 #include "routeopd/train/recipe.h"
 
 namespace routeopd::app {

@@ -13,6 +13,7 @@
 #include "routeopd/base/files.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/json_file.h"
+#include "routeopd/model/model_files.h"
 #include "routeopd/probe/explain.h"
 #include "routeopd/report/explanation.h"
 #include "routeopd/report/explanation_page.h"

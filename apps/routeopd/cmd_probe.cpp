@@ -9,6 +9,7 @@
 #include "routeopd/base/files.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_files.h"
+#include "routeopd/model/model_files.h"
 #include "routeopd/probe/bank_file.h"
 #include "routeopd/probe/run_probe.h"
 #include "routeopd/probe/summary.h"

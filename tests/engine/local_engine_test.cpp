@@ -14,7 +14,7 @@
 #include "routeopd/engine/score_rollout.h"
 #include "routeopd/engine/score_sequences.h"
 #include "routeopd/model/decoder.h"
-#include "routeopd/model/response_batch.h"
+#include "routeopd/model/packed_batch.h"
 #include "routeopd/routing/options.h"
 #include "routeopd/train/route_rollout.h"
 #include "testing_files.h"

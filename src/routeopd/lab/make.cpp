@@ -7,7 +7,7 @@
 #include "routeopd/base/files.h"
 #include "routeopd/decontamination/decontaminate.h"
 #include "routeopd/lab/task.h"
-#include "routeopd/model/model.h"
+#include "routeopd/model/model_files.h"
 #include "routeopd/text/prompts.h"
 #include "routeopd/tokenizer/byte_level.h"
 #include "routeopd/tokenizer/tokenizer.h"

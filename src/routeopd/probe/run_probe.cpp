@@ -12,6 +12,7 @@
 #include "routeopd/base/interrupt.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/weight_files.h"
+#include "routeopd/model/model_files.h"
 #include "routeopd/probe/bank_file.h"
 #include "routeopd/probe/distribution_dump.h"
 #include "routeopd/probe/example.h"

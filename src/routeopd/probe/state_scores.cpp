@@ -9,7 +9,7 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/model/decoder.h"
-#include "routeopd/model/response_batch.h"
+#include "routeopd/model/packed_batch.h"
 #include "routeopd/probe/vocabulary_rows.h"
 #include "routeopd/routing/controls.h"
 #include "routeopd/routing/route_states.h"

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "routeopd/decontamination/record.h"
+#include "routeopd/model/model_files.h"
 #include "routeopd/text/compatibility.h"
 #include "routeopd/text/prompts.h"
 

@@ -5,7 +5,7 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/model/decoder.h"
-#include "routeopd/model/response_batch.h"
+#include "routeopd/model/packed_batch.h"
 
 namespace routeopd::train {
 namespace {

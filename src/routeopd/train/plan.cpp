@@ -9,9 +9,11 @@
 #include "routeopd/base/system.h"
 #include "routeopd/engine/kv_plan.h"
 #include "routeopd/engine/local_engine.h"
+#include "routeopd/formats/weight_table.h"
+#include "routeopd/model/decoder.h"
 #include "routeopd/model/heads/dense_head.h"
 #include "routeopd/model/inference/kv_storage.h"
-#include "routeopd/model/model.h"
+#include "routeopd/model/model_files.h"
 #include "routeopd/objective/objective.h"
 #include "routeopd/train/inputs.h"
 #include "routeopd/train/route_rollout.h"
@@ -28,22 +30,10 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? kMost : std::min(product, kMost);
 }
 
-std::int64_t parameters_of(const formats::ModelConfig& config) {
-  return model::shape_model(config).parameter_count();
-}
-
 // The engine's copy: every matrix in panels, the head among them, but no embedding.
 std::int64_t panel_bytes(const formats::ModelConfig& config, std::int64_t bytes_a_weight) {
   const std::int64_t table = config.vocab_size * config.hidden_size;
-  return bytes_a_weight * (parameters_of(config) - (config.tie_word_embeddings ? 0 : table));
-}
-
-// Floats that autograd holds for a token of one block, by the forward in model/decoder.cpp: residuals and norms, the
-// projections before and after rotation, what attention was given and gave, the gated feed-forward.
-std::int64_t activation_floats(const formats::ModelConfig& config) {
-  const std::int64_t queries = config.num_attention_heads * config.head_dim;
-  const std::int64_t keys = config.num_key_value_heads * config.head_dim;
-  return 4 * config.hidden_size + 7 * queries + 5 * keys + 4 * config.intermediate_size;
+  return bytes_a_weight * (formats::parameter_count(config) - (config.tie_word_embeddings ? 0 : table));
 }
 
 class Planner {
@@ -78,8 +68,8 @@ class Planner {
   }
 
   void count() {
-    plan_.student_parameters = parameters_of(student_);
-    plan_.teacher_parameters = teacher_ ? parameters_of(*teacher_) : 0;
+    plan_.student_parameters = formats::parameter_count(student_);
+    plan_.teacher_parameters = teacher_ ? formats::parameter_count(*teacher_) : 0;
     plan_.prompts = std::ssize(prompts_);
     std::int64_t all = 0, responses = 0;
     for (const Prompt& prompt : prompts_) {
@@ -157,8 +147,8 @@ class Planner {
     const std::int64_t bytes = recipe_.student.dtype == Dtype::kBfloat16 ? 2 : kFloat;
     const std::int64_t layers = student_.num_hidden_layers;
     const std::int64_t floats = recipe_.train.recompute
-                                    ? layers * student_.hidden_size + 2 * activation_floats(student_)
-                                    : layers * activation_floats(student_);
+                                    ? layers * student_.hidden_size + 2 * model::activation_floats(student_)
+                                    : layers * model::activation_floats(student_);
     add("activations", times(tokens, floats * bytes),
         fmt::format("of {} tokens{}", grouped(tokens), recipe_.train.recompute ? ", recomputed" : ""));
     if (objective::make_objective(recipe_.objective)->dense())
