@@ -51,6 +51,11 @@ struct Parameter {
 // Every weight once: a tied head is not listed.
 std::vector<Parameter> parameters(const Model& model);
 
+// Every weight that the learner updates; all of them today.
+inline std::vector<Parameter> trainable(const Model& model) {
+  return parameters(model);
+}
+
 // Tensors with shapes and no memory (on the device kMeta).
 Model shape_model(const formats::ModelConfig& config);
 
