@@ -252,10 +252,9 @@ TEST(Palette, SegmentsOfBarsAreBoundedOnBothGrounds) {
 
   RunFiles run;
   run.shown = "run";
-  run.metrics.push_back(
-      {{"step", 1},
-       {"time",
-        {{"rollout", 1}, {"score", 1}, {"route", 1}, {"learn", 1}, {"save", 1}, {"eval", 1}, {"total", 7}}}});
+  run.metrics.emplace_back().step = 1;
+  run.metrics.back().time = {{"rollout", 1}, {"score", 1}, {"route", 1}, {"learn", 1},
+                             {"save", 1},    {"eval", 1},  {"total", 7}};
   const Block time = run_time_figure({run});
   const Json& spec = time.chart["spec"];
   const Json& stages = spec["encoding"]["color"]["scale"]["range"];
@@ -275,8 +274,10 @@ TEST(Palette, SegmentsOfBarsAreBoundedOnBothGrounds) {
 TEST(Charts, OutlinesDoNotCoverNarrowBars) {
   RunFiles run;
   run.shown = "run";
-  for (int step = 1; step <= 1000; ++step)
-    run.metrics.push_back({{"step", step}, {"time", {{"rollout", 1}, {"total", 1}}}});
+  for (int step = 1; step <= 1000; ++step) {
+    run.metrics.emplace_back().step = step;
+    run.metrics.back().time = {{"rollout", 1}, {"total", 1}};
+  }
   const Json spec = run_time_figure({run}).chart["spec"];
   EXPECT_LE(spec["mark"]["strokeWidth"].get<double>(), 0.1 * 480 / 250);
   run.metrics.resize(10);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/types/step_metrics.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace routeopd {
@@ -25,13 +26,10 @@ std::int64_t metric_count(const Json& value) {
 
 Field<StepMetrics> value_metric(std::string name, StepMetrics::Value StepMetrics::* member,
                                 std::string help) {
-  return {std::move(name), std::move(help),
-          [member](StepMetrics& metrics, const Json& value) {
-            metrics.*member = metric_number(value);
-          },
-          [member](const StepMetrics& metrics) {
-            return metrics.*member ? Json(*(metrics.*member)) : Json();
-          }};
+  return {
+      std::move(name), std::move(help),
+      [member](StepMetrics& metrics, const Json& value) { metrics.*member = metric_number(value); },
+      [member](const StepMetrics& metrics) { return metrics.*member ? Json(*(metrics.*member)) : Json(); }};
 }
 
 Field<StepMetrics> count_metric(std::string name, std::int64_t StepMetrics::* member, std::string help) {
@@ -132,6 +130,15 @@ StepMetrics step_metrics_of(const Json& line, const WrongMetric& wrong) {
     }
   }
   return metrics;
+}
+
+StepMetrics::Value metric_named(std::string_view name, const StepMetrics& metrics) {
+  const Fields<StepMetrics>& fields = step_metric_fields();
+  const auto field = std::find_if(fields.begin(), fields.end(),
+                                  [&](const Field<StepMetrics>& one) { return one.name == name; });
+  if (field == fields.end()) return std::nullopt;
+  const Json value = field->get(metrics);
+  return value.is_number() ? StepMetrics::Value(value.get<double>()) : std::nullopt;
 }
 
 std::vector<std::pair<std::string, double>> scalars_of(const StepMetrics& metrics) {

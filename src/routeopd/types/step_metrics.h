@@ -58,6 +58,9 @@ Json json_of(const StepMetrics& metrics);
 using WrongMetric = std::function<void(const std::string& field, const std::string& clause)>;
 StepMetrics step_metrics_of(const Json& line, const WrongMetric& wrong = {});
 
+// The number under a name; none where it is not known, or the table has no such number.
+StepMetrics::Value metric_named(std::string_view name, const StepMetrics& metrics);
+
 // Every number of the line but `step`, under its name; inner ones as "time/learn".
 std::vector<std::pair<std::string, double>> scalars_of(const StepMetrics& metrics);
 
