@@ -21,12 +21,28 @@ struct Inputs {
   std::optional<model::Model> teacher;  // none for the sft arm
   std::int32_t real_ids = 0;
   std::vector<Prompt> prompts;
-  std::int64_t too_long = 0;                   // prompts that were left out of these
-  std::string unchecked;                       // contamination_of() the prompts
+  std::int64_t too_long = 0;                   // prompts that were skipped
+  std::string contamination_warning;           // contamination_of() the prompts
   const text::Tokenizer* tokenizer = nullptr;  // for rollouts.jsonl
 };
 
-// Loads what the recipe names. Throws UserError when something is missing, or the tokenizers differ.
+// What is known before any weight is read: the configurations of both models, and the prompts.
+struct RunPrompts {
+  formats::ModelConfig student;
+  std::optional<formats::ModelConfig> teacher;  // none for the sft arm
+  std::int32_t real_ids = 0;
+  std::vector<Prompt> prompts;
+  std::int64_t too_long = 0;          // prompts that were skipped
+  std::string contamination_warning;  // contamination_of() the prompts
+};
+
+// Reads and checks them. Throws UserError when something is missing, the tokenizers differ, or check_prompts() refuses.
+RunPrompts read_run_prompts(const Recipe& recipe, const text::Tokenizer& tokenizer);
+
+// Loads the weights that the recipe names. Throws UserError when something is missing.
+Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer, RunPrompts prompts);
+
+// Both in turn.
 Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer);
 
 // The recipe's prompts. Those that with the longest response pass a model's positions are left out and counted; where none
