@@ -50,7 +50,7 @@ struct Step {
       routes = route_rollout(rollout, scores, recipe.objective, recipe.seed, heads);
     }
     learner = std::make_unique<Learner>(student, teacher.head_VH, real_ids, recipe);
-    result = learner->pass().accumulate(experience(), 0, rollout.responses_B.size());
+    result = learner->loss_gradients().accumulate(experience(), 0, rollout.responses_B.size());
   }
 
   Experience experience() const {
@@ -78,7 +78,8 @@ class OneUpdate : public ::testing::TestWithParam<const char*> {
     const auto parameters = model::parameters(step.student);
     std::vector<at::Tensor> before, gradients;
     for (const auto& parameter : parameters) before.push_back(parameter.tensor.detach().clone());
-    for (const at::Tensor& gradient : step.learner->pass().gradients()) gradients.push_back(sign * gradient);
+    for (const at::Tensor& gradient : step.learner->loss_gradients().gradients())
+      gradients.push_back(sign * gradient);
     AdamW optimizer(parameters, step.recipe.optimizer);
     optimizer.step(gradients, step.recipe.optimizer.lr);
     double worst = 0;
@@ -95,8 +96,9 @@ TEST_P(OneUpdate, LossAndGradientsEqualPyTorch) {
   const Json& expected = golden()["arms"][GetParam()];
   EXPECT_NEAR(step.result.loss, expected["loss"].get<double>(),
               kLossTolerance * std::abs(expected["loss"].get<double>()));
-  EXPECT_LT(gradient_error(step.learner->pass().gradients(), step, 1), kGradientTolerance);
-  EXPECT_GT(gradient_error(step.learner->pass().gradients(), step, -1), 1.0) << "a flipped sign must fail";
+  EXPECT_LT(gradient_error(step.learner->loss_gradients().gradients(), step, 1), kGradientTolerance);
+  EXPECT_GT(gradient_error(step.learner->loss_gradients().gradients(), step, -1), 1.0)
+      << "a flipped sign must fail";
 }
 
 TEST_P(OneUpdate, UpdateEqualsTorchAdamW) {
@@ -108,7 +110,7 @@ TEST_P(OneUpdate, UpdateEqualsTorchAdamW) {
 
 TEST_P(OneUpdate, LearnerMakesThatUpdate) {
   Step step(GetParam());
-  step.learner->pass().clear();
+  step.learner->loss_gradients().clear();
   const auto parameters = model::parameters(step.student);
   std::vector<at::Tensor> before;
   for (const auto& parameter : parameters) before.push_back(parameter.tensor.detach().clone());
@@ -129,7 +131,8 @@ TEST_P(OneUpdate, MicroBatchesDoNotMatter) {
   for (const std::int64_t tokens : {1, 12, 30}) {
     const Step cut(GetParam(), tokens);
     EXPECT_NEAR(cut.result.loss, whole.result.loss, kLossTolerance * std::abs(whole.result.loss)) << tokens;
-    EXPECT_LT(gradient_error(cut.learner->pass().gradients(), cut, 1), kGradientTolerance) << tokens;
+    EXPECT_LT(gradient_error(cut.learner->loss_gradients().gradients(), cut, 1), kGradientTolerance)
+        << tokens;
   }
 }
 
@@ -162,7 +165,7 @@ TEST(Minibatches, CoverEveryResponseOnce) {
     cut.recipe.train.minibatches = parts;
     cut.recipe.optimizer.lr = 1e-30;
     Learner learner(cut.student, cut.teacher.head_VH, 90, cut.recipe);
-    cut.learner->pass().clear();
+    cut.learner->loss_gradients().clear();
     const UpdateResult update = learner.update(cut.experience());
     EXPECT_NEAR(update.loss, whole.result.loss, kLossTolerance * whole.result.loss) << parts;
     EXPECT_EQ(learner.optimizer().updates(), parts);
@@ -179,18 +182,19 @@ TEST_P(InBfloat16, GradientsAreNearAndWeightsStayFloat32) {
   // other, to which it is larger.
   const double tolerance = exact.recipe.sft() ? 0.03 : 0.15;
   std::vector<at::Tensor> truth;
-  for (const at::Tensor& gradient : exact.learner->pass().gradients()) truth.push_back(gradient.clone());
-  exact.learner->pass().clear();
+  for (const at::Tensor& gradient : exact.learner->loss_gradients().gradients())
+    truth.push_back(gradient.clone());
+  exact.learner->loss_gradients().clear();
   for (const std::int64_t tokens : {16384, 12}) {
     exact.recipe.student.dtype = Dtype::kBfloat16;
     exact.recipe.train.micro_tokens = tokens;
     Learner learner(exact.student, exact.teacher.head_VH, 90, exact.recipe);
     const BatchResult result =
-        learner.pass().accumulate(exact.experience(), 0, exact.rollout.responses_B.size());
+        learner.loss_gradients().accumulate(exact.experience(), 0, exact.rollout.responses_B.size());
     EXPECT_NEAR(result.loss, exact.result.loss, tolerance / 2 * std::abs(exact.result.loss));
     // All tensors together: where teacher and student nearly agree, single ones are small differences.
     std::vector<at::Tensor> mine, theirs;
-    const std::vector<at::Tensor> rounded = learner.pass().gradients();
+    const std::vector<at::Tensor> rounded = learner.loss_gradients().gradients();
     for (std::size_t i = 0; i < truth.size(); ++i) {
       EXPECT_EQ(rounded[i].scalar_type(), at::kFloat);
       mine.push_back(rounded[i].flatten());
@@ -214,7 +218,7 @@ INSTANTIATE_TEST_SUITE_P(Arms, InBfloat16, ::testing::Values("sampled_rkl", "uni
 // A state that is not valid counts neither above nor below the line. At the first update the sampled loss is -mean A.
 TEST(Validity, InvalidStatesLeaveTheMean) {
   Step step("sampled_rkl");
-  step.learner->pass().clear();
+  step.learner->loss_gradients().clear();
   double sum = 0, count = 0;
   for (std::size_t n = 0; n < step.rollout.id_N.size(); ++n) {
     if (n % 3 == 1) {
@@ -226,14 +230,14 @@ TEST(Validity, InvalidStatesLeaveTheMean) {
     ++count;
   }
   const BatchResult result =
-      step.learner->pass().accumulate(step.experience(), 0, step.rollout.responses_B.size());
+      step.learner->loss_gradients().accumulate(step.experience(), 0, step.rollout.responses_B.size());
   EXPECT_EQ(result.states, static_cast<std::int64_t>(count));
   EXPECT_NEAR(result.loss, -sum / count, 1e-5 * std::abs(sum / count));
 }
 
 TEST(Validity, ABatchWithoutAValidStateMovesNothing) {
   Step step("sampled_rkl");
-  step.learner->pass().clear();
+  step.learner->loss_gradients().clear();
   std::fill(step.routes.validity_N.begin(), step.routes.validity_N.end(), Validity::kNonFinite);
   const at::Tensor before = step.student.embed_VH.detach().clone();
   EXPECT_EQ(step.learner->update(step.experience()).skipped.total(), 1);
@@ -251,10 +255,13 @@ TEST(UntiedHead, GradientsAreTheLossesSlopes) {
   for (std::int32_t& id : rollout.id_N) id %= 60;
   Learner learner(student, {}, 60, recipe);
   const Experience experience{.rollout = &rollout, .scores = nullptr, .routes = nullptr};
-  const auto loss = [&] { return learner.pass().accumulate(experience, 0, rollout.responses_B.size()).loss; };
+  const auto loss = [&] {
+    return learner.loss_gradients().accumulate(experience, 0, rollout.responses_B.size()).loss;
+  };
   loss();
   std::vector<at::Tensor> gradients;
-  for (const at::Tensor& gradient : learner.pass().gradients()) gradients.push_back(gradient.clone());
+  for (const at::Tensor& gradient : learner.loss_gradients().gradients())
+    gradients.push_back(gradient.clone());
   auto parameters = model::parameters(student);
   ASSERT_EQ(parameters.back().name, "lm_head.weight");
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -275,7 +282,8 @@ TEST(UntiedHead, GradientsAreTheLossesSlopes) {
 TEST(FullSupport, UnionKlIsTheFullKl) {
   Step over_union("union_rkl", 16384, {{"k", "full"}}), full("full_rkl");
   EXPECT_NEAR(over_union.result.loss, full.result.loss, 1e-5 * full.result.loss);
-  const auto a = over_union.learner->pass().gradients(), b = full.learner->pass().gradients();
+  const auto a = over_union.learner->loss_gradients().gradients(),
+             b = full.learner->loss_gradients().gradients();
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_LT(relative_error(a[i], b[i]), kGradientTolerance);
 }
 
@@ -319,7 +327,7 @@ TEST(EveryPreset, HasAGradient) {
     Step step(arm);
     EXPECT_TRUE(std::isfinite(step.result.loss)) << arm;
     double norm = 0;
-    for (const at::Tensor& gradient : step.learner->pass().gradients())
+    for (const at::Tensor& gradient : step.learner->loss_gradients().gradients())
       norm += gradient.norm().item<double>();
     EXPECT_GT(norm, 1e-3) << arm;
   }

@@ -65,6 +65,12 @@ class EvalDirectory {
   std::int64_t found_ = 0, added_ = 0;
 };
 
+// Whether a directory holds a complete evaluation, whatever its protocol.
+bool is_complete(const std::filesystem::path& path);
+
+// Whether it holds an evaluation of this protocol that was stopped, which EvalDirectory then resumes.
+bool is_resumable(const std::filesystem::path& path, const Json& protocol);
+
 // The summary of a complete evaluation; none where there is no complete one. Throws UserError, naming the field, for one of
 // another protocol.
 std::optional<Json> finished_evaluation(const std::filesystem::path& path, const Json& protocol);

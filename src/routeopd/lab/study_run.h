@@ -10,14 +10,15 @@
 
 #include "routeopd/lab/loaded_pair.h"
 #include "routeopd/lab/variants.h"
+#include "routeopd/types/step_metrics.h"
 
 namespace routeopd::lab {
 
 // Told after every step, and now and then while an evaluation is under way.
-struct RunEvents {
-  std::function<void(std::int64_t step, double seconds, const std::string& note)> step;
-  std::function<void(std::int64_t step, std::int64_t done, std::int64_t total)> evaluating;
-  std::function<void(std::int64_t step, double seconds)> evaluated;
+struct StudyRunEvents {
+  std::function<void(const StepMetrics& metrics)> step;
+  std::function<void(std::int64_t done, std::int64_t total)> evaluating;
+  std::function<void(double seconds)> evaluated;  // and probed
 };
 
 // Removes the checkpoints that neither going on needs, which takes the newest there is, nor the probes, which take `hold`.
@@ -30,6 +31,6 @@ std::int64_t evaluations_of(const PlannedRun& run, std::int64_t steps);
 // Trains into the run's place in the study. Whatever of it is there already is used: a run that was killed goes on from its
 // newest checkpoint, to the same bits. A run that is looked at on the way probes the study's bank.
 void make_run(const PlannedRun& run, const std::filesystem::path& study, const LoadedPair& pair,
-              const StudyOptions& options, const RunEvents& events);
+              const StudyOptions& options, const StudyRunEvents& events);
 
 }  // namespace routeopd::lab

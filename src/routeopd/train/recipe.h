@@ -106,6 +106,11 @@ struct Recipe {
     return std::int64_t{rollout.prompts_per_step} * (sft() ? 1 : rollout.n);
   }
   std::int64_t updates() const { return train.steps * train.minibatches * train.epochs; }
+
+  // Whether what happens every `every` steps (0: never) happens after `step`; the last step counts always.
+  bool due(std::int64_t every, std::int64_t step) const {
+    return every > 0 && (step % every == 0 || step == train.steps);
+  }
 };
 
 // The file's settings over the defaults, then `settings` ("section.key=value") over the file's. An arm named in a

@@ -112,7 +112,7 @@ Run::Run(const Recipe& recipe, Inputs& inputs, Start start)
                   at::get_num_threads(), cpu_model()));
   if (inputs.too_long > 0)
     log(fmt::format("{} prompts skipped: too long for the models' positions", inputs.too_long));
-  if (!inputs.unchecked.empty()) log("warning: " + inputs.unchecked);
+  if (!inputs.contamination_warning.empty()) log("warning: " + inputs.contamination_warning);
 }
 
 // Lines first, the checkpoint last: it is never ahead of them.
