@@ -1,5 +1,5 @@
-// AdamW over several updates against its formula in double precision: after one update the decay rates of the moments
-// cancel, so one is not enough.
+// AdamW over several updates against its formula in double precision: after one update the decay rates of the
+// moments cancel, so one is not enough.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/optimizer.h"
 
@@ -56,7 +56,8 @@ TEST(AdamW, LeavesEverythingWhereTheGradientIsNotFinite) {
     EXPECT_EQ(moment.tensor.abs().max().item<float>(), 0);
 }
 
-// The interface that checkpoints use: state read into a new optimizer, and the count of updates, are all it needs.
+// The interface that checkpoints use: state read into a new optimizer, and the count of updates, are all it
+// needs.
 TEST(Optimizer, ResumesToTheSameBits) {
   const auto gradient = [](int t) {
     return std::vector<at::Tensor>{at::full({2}, 0.3F / static_cast<float>(t + 1))};

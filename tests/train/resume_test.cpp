@@ -1,5 +1,5 @@
-// A run that is stopped and resumed against one that never stopped: the same weights, moments, routes and metrics, bit for
-// bit.
+// A run that is stopped and resumed against one that never stopped: the same weights, moments, routes and
+// metrics, bit for bit.
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

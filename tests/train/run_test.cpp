@@ -113,7 +113,8 @@ TEST(Run, MinibatchesAndEpochsSeeAChangedStudent) {
   EXPECT_EQ(state["updates"], 4 * 3 * 2);
 }
 
-// Over several steps with large updates: scoring sees the new weights, and every step has other prompts and numbers.
+// Over several steps with large updates: scoring sees the new weights, and every step has other prompts and
+// numbers.
 TEST(Run, RescoreAndCaptureAgree) {
   const TemporaryDirectory directory;
   Recipe captured = tiny_recipe(directory.path() / "captured"),
@@ -247,7 +248,8 @@ TEST(Run, TeacherWithoutAWholeAnswerStopsTheRun) {
   }
 }
 
-// A teacher that is not finite after one token: the states there are skipped and counted, the others are learnt from.
+// A teacher that is not finite after one token: the states there are skipped and counted, the others are
+// learnt from.
 TEST(Run, StatesWithoutAFiniteTeacherAreSkipped) {
   const TemporaryDirectory directory;
   const Recipe recipe = tiny_recipe(directory.path() / "run");

@@ -1,5 +1,5 @@
-// Twenty updates of two arms on a tiny Qwen3 against a PyTorch script (goldens/make_training_goldens.py): ten steps of
-// scoring, routing and two minibatches, of which the second sees a student that has moved.
+// Twenty updates of two arms on a tiny Qwen3 against a PyTorch script (goldens/make_training_goldens.py): ten
+// steps of scoring, routing and two minibatches, of which the second sees a student that has moved.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -16,11 +16,11 @@
 namespace routeopd::train {
 namespace {
 
-// Relative, of a tensor's change over all updates. The same script in float32 strays by 1.5e-4, and so do we. A
-// learner that leaves out rho alone strays by 2.9e-2, one without the clip by 6.5e-2.
+// Relative, of a tensor's change over all updates. The same script in float32 strays by 1.5e-4, and so do we.
+// A learner that leaves out rho alone strays by 2.9e-2, one without the clip by 6.5e-2.
 constexpr double kTolerance = 1e-2;
-// Of a step's loss, in units of the run's mean |loss|, and of its gradient norm. We stray by 1.2e-5, and a step's norm
-// in float32 PyTorch by 3.5e-5.
+// Of a step's loss, in units of the run's mean |loss|, and of its gradient norm. We stray by 1.2e-5, and a
+// step's norm in float32 PyTorch by 3.5e-5.
 constexpr double kFigureTolerance = 5e-4;
 
 const Json& golden() {
@@ -164,8 +164,8 @@ TEST_P(TwentyUpdates, WrongRunsAreFar) {
   EXPECT_GT(sign, 1.0);
   EXPECT_GT(delta, 2 * kTolerance);
   EXPECT_GT(stale, 2 * kTolerance);
-  // The script drops Delta in the same way. Its negated loss is another one once Delta is not 0: -h(Delta - D) pulls
-  // away from D, h(Delta + D) towards -D.
+  // The script drops Delta in the same way. Its negated loss is another one once Delta is not 0: -h(Delta -
+  // D) pulls away from D, h(Delta + D) towards -D.
   const Json& mutants = golden()["figures"][GetParam()]["mutants"];
   EXPECT_NEAR(delta, mutants["delta"].get<double>(), 0.1 * delta);
 }

@@ -1,5 +1,5 @@
-// One update of each arm on a tiny Qwen3 against a PyTorch script (goldens/make_model_goldens.py): routes, loss, the
-// gradient of every tensor before the optimizer, and the change of every tensor after it.
+// One update of each arm on a tiny Qwen3 against a PyTorch script (goldens/make_model_goldens.py): routes,
+// loss, the gradient of every tensor before the optimizer, and the change of every tensor after it.
 // SPDX-License-Identifier: Apache-2.0
 #include <c10/core/GradMode.h>
 #include <gmock/gmock.h>
@@ -16,7 +16,8 @@ namespace routeopd::train {
 namespace {
 
 constexpr double kGradientTolerance = 1e-4;  // relative, a tensor
-// Relative. A routed loss is the square of a difference of float32 logits: residuals of 0.06 from logits good to 6e-7.
+// Relative. A routed loss is the square of a difference of float32 logits: residuals of 0.06 from logits good
+// to 6e-7.
 constexpr double kLossTolerance = 2e-5;
 constexpr double kUpdateTolerance = 1e-3;
 
@@ -157,7 +158,8 @@ TEST(GoldenRoutes, PairsAndStatisticsEqualTheScripts) {
   }
 }
 
-// Cut into minibatches without moving, a step's loss is that of the whole: every response counts once, by its states.
+// Cut into minibatches without moving, a step's loss is that of the whole: every response counts once, by its
+// states.
 TEST(Minibatches, CoverEveryResponseOnce) {
   Step whole("routeopd");
   for (const std::int32_t parts : {2, 3, 6}) {
@@ -172,14 +174,14 @@ TEST(Minibatches, CoverEveryResponseOnce) {
   }
 }
 
-// A forward in bfloat16 (8 bits of precision) over float32 weights: near the float32 gradient, summed in float32 however
-// the batch is cut, and the weights that AdamW keeps are not rounded.
+// A forward in bfloat16 (8 bits of precision) over float32 weights: near the float32 gradient, summed in
+// float32 however the batch is cut, and the weights that AdamW keeps are not rounded.
 class InBfloat16 : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(InBfloat16, GradientsAreNearAndWeightsStayFloat32) {
   Step exact(GetParam());
-  // Rounding of 2^-9 a value, through two layers; the other arms learn from the difference of two models that are near each
-  // other, to which it is larger.
+  // Rounding of 2^-9 a value, through two layers; the other arms learn from the difference of two models that
+  // are near each other, to which it is larger.
   const double tolerance = exact.recipe.sft() ? 0.03 : 0.15;
   std::vector<at::Tensor> truth;
   for (const at::Tensor& gradient : exact.learner->loss_gradients().gradients())
@@ -215,7 +217,8 @@ TEST_P(InBfloat16, GradientsAreNearAndWeightsStayFloat32) {
 INSTANTIATE_TEST_SUITE_P(Arms, InBfloat16, ::testing::Values("sampled_rkl", "union_rkl", "full_rkl", "sft"),
                          [](const auto& arm) { return std::string(arm.param); });
 
-// A state that is not valid counts neither above nor below the line. At the first update the sampled loss is -mean A.
+// A state that is not valid counts neither above nor below the line. At the first update the sampled loss is
+// -mean A.
 TEST(Validity, InvalidStatesLeaveTheMean) {
   Step step("sampled_rkl");
   step.learner->loss_gradients().clear();

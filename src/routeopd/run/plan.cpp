@@ -41,8 +41,8 @@ std::int64_t panel_bytes(const formats::ModelConfig& config, std::int64_t bytes_
   return bytes_per_weight * (parameters_of(config) - (config.tie_word_embeddings ? 0 : table));
 }
 
-// Floats that autograd holds per token and block, by the forward in model/decoder.cpp: residuals and norms, projections
-// before and after rotation, attention's inputs and outputs, the gated feed-forward.
+// Floats that autograd holds per token and block, by the forward in model/decoder.cpp: residuals and norms,
+// projections before and after rotation, attention's inputs and outputs, the gated feed-forward.
 std::int64_t activation_floats(const formats::ModelConfig& config) {
   const std::int64_t queries = config.num_attention_heads * config.head_dim;
   const std::int64_t keys = config.num_key_value_heads * config.head_dim;
@@ -158,10 +158,9 @@ class Planner {
 
   // The exact coupling and the union KLs keep the union of both top-k at every state.
   void support() {
-    const std::int64_t ids =
-        recipe_.objective.k == routing::kFullSupport
-            ? real_ids_
-            : std::min<std::int64_t>(2 * std::int64_t{recipe_.objective.k}, real_ids_);
+    const std::int64_t ids = recipe_.objective.k == routing::kFullSupport
+                                 ? real_ids_
+                                 : std::min<std::int64_t>(2 * std::int64_t{recipe_.objective.k}, real_ids_);
     add("support", times(plan_.response_tokens, 2 * Support::kBytesPerId * ids),
         fmt::format("up to {} ids per state, twice while it is built", grouped(ids)));
   }
@@ -178,8 +177,7 @@ class Planner {
                                     : layers * activation_floats(student_);
     add("activations", times(tokens, floats * bytes),
         fmt::format("of {} tokens{}", grouped(tokens), recipe_.train.recompute ? ", recomputed" : ""));
-    if (objective::make_objective(recipe_.objective)->dense() ||
-        recipe_.objective.k == routing::kFullSupport)
+    if (objective::make_objective(recipe_.objective)->dense() || recipe_.objective.k == routing::kFullSupport)
       add("logits", 2 * model::kDenseChunk * student_.vocab_size * kFloat,
           fmt::format("of {} states at a time", model::kDenseChunk));
   }
@@ -263,18 +261,20 @@ std::string plan_text(const Plan& plan, const train::Recipe& recipe) {
   std::string verdict = "the free memory is not known";
   if (plan.available_bytes > 0)
     verdict = plan.fits() ? fmt::format("fits into the {} that are free", byte_text(plan.available_bytes))
-                          : fmt::format("exceeds the {} that are free: train refuses without "
-                                        "--allow-overcommit; try smaller [rollout] max_new_tokens or "
-                                        "prompts_per_step, a smaller [objective] k or [train] micro_tokens, "
-                                        "or recompute = true",
-                                        byte_text(plan.available_bytes));
+                          : fmt::format(
+                                "exceeds the {} that are free: train refuses without "
+                                "--allow-overcommit; try smaller [rollout] max_new_tokens or "
+                                "prompts_per_step, a smaller [objective] k or [train] micro_tokens, "
+                                "or recompute = true",
+                                byte_text(plan.available_bytes));
   text += fmt::format("  {:<26}{:>10}  {}\n", "together", byte_text(plan.total_bytes()), verdict);
-  if (!plan.contamination_warning.empty())
-    text += fmt::format("\nWarning: {}\n", plan.contamination_warning);
+  if (!plan.contamination_warning.empty()) text += fmt::format("\nWarning: {}\n", plan.contamination_warning);
   return text;
 }
 
 Json plan_json(const Plan& plan) {
+  Json warnings = Json::array();
+  if (!plan.contamination_warning.empty()) warnings.push_back(plan.contamination_warning);
   Json memory = Json::object();
   for (const MemoryPart& part : plan.memory) memory[part.name] = part.bytes;
   return {{"student_parameters", plan.student_parameters},
@@ -283,7 +283,7 @@ Json plan_json(const Plan& plan) {
           {"prompts_too_long", plan.too_long},
           {"prompt_tokens", plan.prompt_tokens},
           {"longest_prompt", plan.longest_prompt},
-          {"warnings", plan.contamination_warning.empty() ? Json::array() : Json::array({plan.contamination_warning})},
+          {"warnings", warnings},
           {"steps", plan.steps},
           {"updates", plan.updates},
           {"passes", plan.passes},

@@ -1,10 +1,10 @@
-// RUN/probe.jsonl: fixed states of the starting student, probed every [probe] `every` steps. One line per probed step, the
-// start as step 0:
+// RUN/probe.jsonl: fixed states of the starting student, probed every [probe] `every` steps. One line per
+// probed step, the start as step 0:
 //
-//   {"step", "mass",                      mean mismatch mass on the fixed states and supports
-//    "fidelity", "leakage",               of one fresh-AdamW update of the run's arm from the weights of that step
-//    "since_start": {"fidelity", "leakage", "deficit_reduction"},   the starting student against the present one
-//    "rms"}                               of that update
+//   {"step", "mass",           mean mismatch mass on the fixed states and supports
+//    "fidelity", "leakage",    of one fresh-AdamW update of the run's arm, from the weights of that step
+//    "rms",                    of that update
+//    "since_start": {"fidelity", "leakage", "deficit_reduction"}}   the starting student against this one
 //
 // All but the first two need a bank.
 // SPDX-License-Identifier: Apache-2.0
@@ -29,11 +29,11 @@ inline constexpr std::int64_t kProbePrompts = 64;
 
 class ProbeLog {
  public:
-  // Before training, while inputs.student is the one that the recipe names; both must outlive the log. Measures the
-  // start. Does nothing where [probe] every is 0. Throws UserError for a bank of other models.
+  // Before training, while inputs.student is the one that the recipe names; both must outlive the log.
+  // Measures the start. Does nothing where [probe] every is 0. Throws UserError for a bank of other models.
   ProbeLog(const train::Recipe& recipe, const train::Inputs& inputs);
 
-  // Appends the line of a step that is due, unless the file has it already, as for the step that a run resumes from.
+  // Appends the line of a step that is due, unless the file has it: a run resumes from a step that was probed.
   void after(std::int64_t step);
 
   // What was measured last, for a progress line: ", mass on fixed states …"; empty before.

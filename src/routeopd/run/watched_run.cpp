@@ -69,7 +69,7 @@ void WatchedRun::after(const StepMetrics& metrics, const RunEvents& events) {
   if (events.measured) events.measured(metrics.step, evaluates || probes ? took.count() : 0);
 }
 
-// [eval] may change when a run is resumed: the complete evaluation of the step that it resumes from stays as it is.
+// [eval] may change when a run is resumed: a complete evaluation of the step that it resumes from is kept.
 void WatchedRun::evaluate(std::int64_t step, const RunEvents& events) {
   const fs::path directory = fs::path(recipe_.out) / "eval" / fmt::format("step_{}", step);
   if (!eval::is_complete(directory)) {

@@ -1,5 +1,5 @@
-// A run that is watched: training with the evaluations and probes that its recipe asks for. `routeopd train` and the study
-// of arms both train through this.
+// A run that is watched: training with the evaluations and probes that its recipe asks for. `routeopd train`
+// and the study of arms both train through this.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,8 +26,8 @@ class SuiteEvaluator {
   const eval::Protocol& protocol() const { return protocol_; }
   const std::vector<eval::Suite>& suites() const { return suites_; }
 
-  // Evaluates `student` into `directory` and returns the summary. One that was stopped is resumed, a complete one is kept;
-  // what else lies there is removed. `identity` is what the summary says of the model: {"path", …}. Throws UserError for a
+  // Evaluates `student` into `directory` and returns the summary. One that was stopped is resumed, a complete
+  // one is kept, anything else is removed. `identity` is the summary's "model". Throws UserError for a
   // complete evaluation of another protocol.
   Json evaluate(const std::filesystem::path& directory, const model::Model& student, const Json& identity,
                 const eval::EvalWatch& watch = {}) const;
@@ -48,7 +48,7 @@ struct RunEvents {
   std::function<void(std::int64_t step, const eval::EvalProgress& progress)> evaluating;
   std::function<void(const std::filesystem::path& directory)>
       evaluated;  // now, or before the run was resumed
-  // Evaluations and probes that were due after a step are done, and took so long; 0 seconds where none were due.
+  // What was due after a step is evaluated and probed, and took `seconds`; 0 where nothing was due.
   std::function<void(std::int64_t step, double seconds)> measured;
 };
 
@@ -57,7 +57,7 @@ class WatchedRun {
   // Before training, while inputs.student is the one that the recipe names; all three must outlive the run.
   WatchedRun(const train::Recipe& recipe, train::Inputs& inputs, const SuiteEvaluator& evaluator);
 
-  // train::train() with evaluations in RUN/eval/step_N and probes in RUN/probe.jsonl. Returns how many steps were made.
+  // train::train() with evaluations in RUN/eval/step_N and probes in RUN/probe.jsonl.
   std::int64_t train(train::Start start, const RunEvents& events = {});
 
   // What was measured last, for a progress line: ", Avg@16 61.0 % at step 10"; empty before.

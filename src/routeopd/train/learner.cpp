@@ -12,10 +12,10 @@ Learner::Learner(model::Model& student, at::Tensor teacher_head_UG, std::int32_t
                  const Recipe& recipe)
     : recipe_(recipe),
       loss_gradients_(student, std::move(teacher_head_UG), real_ids,
-            {.objective = recipe.objective,
-             .dtype = recipe.student.dtype,
-             .micro_tokens = recipe.train.micro_tokens,
-             .recompute = recipe.train.recompute}),
+                      {.objective = recipe.objective,
+                       .dtype = recipe.student.dtype,
+                       .micro_tokens = recipe.train.micro_tokens,
+                       .recompute = recipe.train.recompute}),
       optimizer_(make_optimizer(model::trainable(student), recipe.optimizer)) {}
 
 UpdateResult Learner::update(const Experience& experience) {

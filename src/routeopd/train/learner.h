@@ -26,8 +26,8 @@ struct UpdateResult {
   std::int64_t states = 0;  // valid ones with a finite loss, which it is the mean of
   double grad_norm = 0;     // before the clip, the largest of the updates made
   double lr = 0;            // of the last update
-  // rms change of the values that the objective reads, at the first minibatch, where it should be 0; none where the
-  // objective does not measure it
+  // rms change of the values that the objective reads, at the first minibatch, where it should be 0; none
+  // where the objective does not measure it
   std::optional<double> capture_error;
   std::int64_t floored = 0;  // teacher values at -inf that counted as log delta_p
   std::int64_t updates = 0;  // made
@@ -36,8 +36,8 @@ struct UpdateResult {
 
 class Learner {
  public:
-  // Trains the weights model::trainable(student) in place, in float32 whatever the type of the forward. `teacher_head`
-  // is for the objectives over the whole vocabulary.
+  // Trains the weights model::trainable(student) in place, in float32 whatever the type of the forward.
+  // `teacher_head` is for the objectives over the whole vocabulary.
   Learner(model::Model& student, at::Tensor teacher_head_UG, std::int32_t real_ids, const Recipe& recipe);
 
   // epochs * minibatches updates on one step's data.

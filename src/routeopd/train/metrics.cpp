@@ -13,7 +13,7 @@ using Value = StepMetrics::Value;
 
 constexpr const char* kNotRouted = "not_routed";
 
-// Mean of values[n] over the states of which `counts` holds, none where there are none; NaN values are skipped.
+// Mean of values[n] over the states n with counts(n); none where there are none. NaN values are skipped.
 template <class Counts>
 Value mean_over(const std::vector<float>& values, const Counts& counts) {
   double sum = 0, count = 0;
@@ -25,8 +25,8 @@ Value mean_over(const std::vector<float>& values, const Counts& counts) {
   return count == 0 ? Value() : Value(sum / count);
 }
 
-// Mean entropy, in nats, of the distribution over the top-k ids and the rest as one outcome: a lower bound of the full
-// one, near it where the top-k holds the mass.
+// Mean entropy, in nats, of the distribution over the top-k ids and the rest as one outcome: a lower bound of
+// the full one, near it where the top-k holds the mass.
 Value top_entropy(const std::vector<float>& top_logits_NK, const std::vector<float>& logsumexp_N,
                   std::int32_t columns, const Routes& routes) {
   double sum = 0, count = 0;

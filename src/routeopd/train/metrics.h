@@ -33,8 +33,8 @@ class StageClock {
 // All but time and memory. `step` counts from 1.
 StepMetrics step_metrics(std::int64_t step, const Experience& experience, const UpdateResult& update);
 
-// What was skipped in a step and why, for the log: states that are not valid, updates that were not made. Empty where
-// nothing was.
+// What was skipped in a step and why, for the log: states that are not valid, updates that were not made.
+// Empty where nothing was.
 std::string skipped_text(const StepMetrics& metrics, const UpdateResult& update);
 
 }  // namespace routeopd::train

@@ -1,5 +1,5 @@
-// The optimizer: what turns gradients into new weights. The learner, checkpoints and the memory plan know the interface
-// alone; another optimizer is a class here and a line in make_optimizer().
+// The optimizer: what turns gradients into new weights. The learner, checkpoints and the memory plan know the
+// interface alone; another optimizer is a class here and a line in make_optimizer().
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,8 +19,8 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // Updates the weights by `gradients` (one per weight, same order), which are clipped in place to the largest norm.
-  // Returns the norm before the clip. Where it is not finite nothing is changed.
+  // Updates the weights by `gradients` (one per weight, same order), which are clipped in place to the
+  // largest norm. Returns the norm before the clip. Where it is not finite nothing is changed.
   virtual double step(std::vector<at::Tensor>& gradients, double lr) = 0;
 
   // Updates made so far.
@@ -44,12 +44,12 @@ class Optimizer {
 std::unique_ptr<Optimizer> make_optimizer(std::vector<model::Parameter> weights,
                                           const OptimizerSection& options);
 
-// Scales all gradients together so that their global norm is at most `largest` (0: no limit); returns the norm before.
-// Where that is not finite nothing is changed.
+// Scales all gradients together so that their global norm is at most `largest` (0: no limit); returns the
+// norm before. Where that is not finite nothing is changed.
 double clip_to_norm(std::vector<at::Tensor>& gradients, double largest);
 
-// AdamW on ATen's fused kernel: the arithmetic of torch.optim.AdamW. Its state is exp_avg.NAME and exp_avg_sq.NAME of
-// every weight.
+// AdamW on ATen's fused kernel: the arithmetic of torch.optim.AdamW. Its state is exp_avg.NAME and
+// exp_avg_sq.NAME of every weight.
 class AdamW : public Optimizer {
  public:
   AdamW(std::vector<model::Parameter> weights, const OptimizerSection& options);

@@ -1,5 +1,6 @@
-// A recipe: everything a run depends on, in one TOML file. Each field is declared once, in recipe_fields.cpp, with its
-// name, help and range; reading, `--set` and the resolved copy in the run directory all come from that.
+// A recipe: everything a run depends on, in one TOML file. Each field is declared once, in recipe_fields.cpp,
+// with its name, help and range; reading, `--set` and the resolved copy in the run directory all come from
+// that.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +13,7 @@
 
 namespace routeopd::train {
 
-// Of the learner's forward and backward. The weights that the optimizer updates, and checkpoints, are float32.
+// Of the learner's forward and backward. The optimizer's weights, and checkpoints, are float32.
 enum class Dtype { kAuto, kFloat32, kBfloat16 };
 
 struct StudentSection {
@@ -79,8 +80,8 @@ struct EvalSection {
   std::int64_t max_new_tokens = 16384;
 };
 
-// Probes during a run, on fixed states of the starting student: fidelity, leakage and mismatch mass on a bank, or, where
-// there is none, the mismatch mass alone on states that the run chooses.
+// Probes during a run, on fixed states of the starting student: fidelity, leakage and mismatch mass on a
+// bank, or, where there is none, the mismatch mass alone on states that the run chooses.
 struct ProbeSection {
   std::int64_t every = 0;     // steps; 0: none
   std::string bank;           // a file of `probe make`; empty: none
@@ -113,8 +114,9 @@ struct Recipe {
   }
 };
 
-// The file's settings over the defaults, then `settings` ("section.key=value") over the file's. An arm named in a
-// setting brings its whole preset with it. Throws UserError for an unknown section or key, with the nearest known one.
+// The file's settings over the defaults, then `settings` ("section.key=value") over the file's. An arm named
+// in a setting brings its whole preset with it. Throws UserError for an unknown section or key, with the
+// nearest known one.
 Recipe read_recipe(const std::string& path, const std::vector<std::string>& settings = {});
 
 // The recipe with `auto` replaced by what it means.
@@ -123,8 +125,8 @@ Recipe resolved(Recipe recipe);
 // The fields, as section.key, in which two recipes differ.
 std::vector<std::string> differences(const Recipe& a, const Recipe& b);
 
-// Throws UserError, with the reason, for a recipe that cannot run or cannot learn. Whoever makes a recipe checks it once,
-// before anything is loaded.
+// Throws UserError, with the reason, for a recipe that cannot run or cannot learn. Whoever makes a recipe
+// checks it once, before anything is loaded.
 void check_recipe(const Recipe& recipe);
 
 // The complete recipe as TOML, each field with its help; read_recipe() reads it back equal.

@@ -27,8 +27,8 @@ namespace {
 // Files with one or more lines per step, each with its `step`, ascending.
 constexpr std::array kStepLines = {"metrics.jsonl", "rollouts.jsonl", "probe.jsonl"};
 
-// Fields that may change when a run is resumed: nothing that was computed depends on them. `steps` is the usual reason
-// to resume.
+// Fields that may change when a run is resumed: nothing that was computed depends on them. `steps` is the
+// usual reason to resume.
 constexpr std::array kMayChange = {
     "out",         "train.steps",         "train.rollouts",   "train.max_bad_steps",
     "eval.every",  "eval.suites",         "eval.n",           "eval.temperature",
@@ -47,13 +47,14 @@ void check_same_recipe(const fs::path& path, const Recipe& recipe) {
   for (const std::string& name : differences(read_recipe((path / "recipe.toml").string()), recipe)) {
     if (std::find(kMayChange.begin(), kMayChange.end(), name) == kMayChange.end())
       throw UserError(
-          "{}: {} differs from the recipe that the run began with ({}); use the same value, or begin another run",
+          "{}: {} differs from the recipe that the run began with ({}); use the same value, or begin another "
+          "run",
           path.string(), name, (path / "recipe.toml").string());
   }
 }
 
-// The part of a file that a run resumed after `step` steps keeps: up to the first line of a later step, or to a last line
-// that was not finished.
+// The part of a file that a run resumed after `step` steps keeps: up to the first line of a later step, or to
+// a last line that was not finished.
 struct KeptLines {
   std::uintmax_t bytes = 0;
   std::int64_t lines = 0;

@@ -30,25 +30,26 @@ enum class Start {
 
 class RunDirectory {
  public:
-  // Throws UserError when the run is new and recipe.out is not empty, when another process works there, or when a
-  // resumed run is given another recipe than it began with.
+  // Throws UserError when the run is new and recipe.out is not empty, when another process works there, or
+  // when a resumed run is given another recipe than it began with.
   RunDirectory(const Recipe& recipe, Start start);
 
   bool resumed() const { return resumed_; }
 
-  // The newest checkpoint that verifies; none where no checkpoint was made yet. Changes nothing. Throws UserError when
-  // there are checkpoints and none verifies, or when more steps are done than the recipe has.
+  // The newest checkpoint that verifies; none where no checkpoint was made yet. Changes nothing. Throws
+  // UserError when there are checkpoints and none verifies, or when more steps are done than the recipe has.
   std::optional<std::filesystem::path> newest_checkpoint();
 
-  // Removes what is later than `step`: lines and evaluations of later steps, checkpoints that do not verify (renamed), and
-  // what a killed process left. recipe.toml is then the new recipe. Throws UserError, before anything is changed, for
-  // lines that cannot be read.
+  // Removes what is later than `step`: lines and evaluations of later steps, checkpoints that do not verify
+  // (renamed), and what a killed process left. recipe.toml is then the new recipe. Throws UserError, before
+  // anything is changed, for lines that cannot be read.
   void rewind(std::int64_t step);
 
   // The metrics of the step that rewind() went back to; all but the step are empty where its line is missing.
   const StepMetrics& last_metrics() const { return last_metrics_; }
 
-  // Lines that are with the system when the call returns. Text is decoded where there is a tokenizer (or null).
+  // Lines that are with the system when the call returns. Text is decoded where there is a tokenizer (or
+  // null).
   void metrics(const StepMetrics& metrics);
   void rollouts(std::int64_t step, const Rollout& rollout, const std::vector<Prompt>& prompts,
                 const text::Tokenizer* tokenizer);
@@ -61,7 +62,8 @@ class RunDirectory {
   // Removes the run: for one that ends before its first step.
   void discard();
 
-  // SHA-256 of what the run reads, which must be the same when it is resumed: prompts, and the teacher's weights.
+  // SHA-256 of what the run reads, which must be the same when it is resumed: prompts, and the teacher's
+  // weights.
   const Json& inputs() const { return inputs_; }
 
  private:

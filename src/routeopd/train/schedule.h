@@ -13,8 +13,8 @@ namespace routeopd::train {
 // lr (t + 1) / W for t < W = ceil(warmup * updates), then a cosine to 0 over the rest (or constant).
 double learning_rate(const OptimizerSection& optimizer, std::int64_t update, std::int64_t updates);
 
-// Which prompts a step asks. The data is walked in passes; each pass has its own order, drawn from the seed, so that
-// the prompts of a step do not depend on the steps before it.
+// Which prompts a step asks. The data is walked in passes; each pass has its own order, drawn from the seed,
+// so that the prompts of a step do not depend on the steps before it.
 class PromptOrder {
  public:
   PromptOrder(std::int64_t prompts, const Recipe& recipe);
@@ -22,8 +22,8 @@ class PromptOrder {
   // As places in the file; `step` from 0.
   std::vector<std::size_t> step(std::int64_t step);
 
-  // The prompts themselves, numbered by their place in the step: that is what addresses their random numbers, so that
-  // a prompt that comes twice, where one pass ends and the next begins, is answered twice.
+  // The prompts themselves, numbered by their place in the step: that is what addresses their random numbers,
+  // so that a prompt that comes twice, where one pass ends and the next begins, is answered twice.
   std::vector<Prompt> prompts(const std::vector<Prompt>& all, std::int64_t step);
 
  private:

@@ -12,13 +12,14 @@
 
 namespace routeopd::train {
 
-// Called after each step; the student then has its new weights. A resumed run calls it first for the step that it resumes
-// from: what was measured there may have been interrupted.
+// Called after each step; the student then has its new weights. A resumed run calls it first for the step
+// that it resumes from: what was measured there may have been interrupted.
 using StepWatch = std::function<void(const StepMetrics& metrics)>;
 
-// Trains inputs.student in place and fills recipe.out; the recipe has passed check_recipe(). A signal lets the step end;
-// it is saved, then Interrupted is thrown. A new run that fails before its first step leaves no directory. A resumed run
-// continues from its newest checkpoint that verifies, to the same bits. Returns how many steps were made.
+// Trains inputs.student in place and fills recipe.out; the recipe has passed check_recipe(). A signal lets
+// the step end; it is saved, then Interrupted is thrown. A new run that fails before its first step leaves no
+// directory. A resumed run continues from its newest checkpoint that verifies, to the same bits. Returns how
+// many steps were made.
 std::int64_t train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch = {},
                    Start start = Start::kNew);
 

@@ -7,7 +7,8 @@
 namespace routeopd {
 namespace {
 
-// Nothing that is measured is larger: sums and squares of these stay finite, and doubles hold every whole number.
+// Nothing that is measured is larger: sums and squares of these stay finite, and doubles hold every whole
+// number.
 constexpr double kMostNumber = 1e15;
 
 double metric_number(const Json& value) {

@@ -1,5 +1,6 @@
-// The metrics of one training step: an object of metrics.jsonl. One table of fields gives each its name, its meaning,
-// how it is written and how it is read; the run directory, TensorBoard, progress lines, reports and studies use it.
+// The metrics of one training step: an object of metrics.jsonl. One table of fields gives each its name, its
+// meaning, how it is written and how it is read; the run directory, TensorBoard, progress lines, reports and
+// studies use it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -53,8 +54,8 @@ const Fields<StepMetrics>& step_metric_fields();
 // The line of metrics.jsonl.
 Json json_of(const StepMetrics& metrics);
 
-// Reads such a line. A field that is missing or null stays empty; so does one of another type, of which `wrong` is told: its
-// name, and a clause such as "expected a number, got string".
+// Reads such a line. A field that is missing or null stays empty; so does one of another type, of which
+// `wrong` is told: its name, and a clause such as "expected a number, got string".
 using WrongMetric = std::function<void(const std::string& field, const std::string& clause)>;
 StepMetrics step_metrics_of(const Json& line, const WrongMetric& wrong = {});
 
