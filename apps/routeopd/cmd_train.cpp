@@ -39,13 +39,17 @@ train::Recipe read_recipe(const TrainArguments& arguments) {
   return recipe;
 }
 
-// Trains with a progress line; returns the metrics of the last step.
-StepMetrics train_watched(const train::Recipe& recipe, train::Inputs& inputs,
-                          const text::Tokenizer& tokenizer, const TrainArguments& arguments,
-                          std::int64_t& made) {
+struct TrainResult {
+  StepMetrics last;  // of the last step
+  std::int64_t steps_made = 0;
+};
+
+TrainResult train_with_progress(const train::Recipe& recipe, train::Inputs& inputs,
+                                const text::Tokenizer& tokenizer, const TrainArguments& arguments) {
   const run::SuiteEvaluator evaluator(recipe, tokenizer);
   run::WatchedRun watched(recipe, inputs, evaluator);
-  StepMetrics last;
+  TrainResult result;
+  StepMetrics& last = result.last;
   Progress progress("train", recipe.train.steps, arguments.output.quiet);
   const auto show = [&](const std::string& more) {
     progress.update(last.step, fmt::format("step {} of {}, {}{}{}", last.step, recipe.train.steps,
@@ -61,7 +65,7 @@ StepMetrics train_watched(const train::Recipe& recipe, train::Inputs& inputs,
   };
   events.measured = [&](std::int64_t, double) { show(""); };
   try {
-    made = watched.train(arguments.resume ? train::Start::kResume : train::Start::kNew, events);
+    result.steps_made = watched.train(arguments.resume ? train::Start::kResume : train::Start::kNew, events);
   } catch (const Interrupted&) {
     if (last.step > 0 && !arguments.output.quiet)
       std::cerr << fmt::format(
@@ -69,7 +73,7 @@ StepMetrics train_watched(const train::Recipe& recipe, train::Inputs& inputs,
           recipe.out);
     throw;
   }
-  return last;
+  return result;
 }
 
 void run_train(const TrainArguments& arguments) {
@@ -98,17 +102,16 @@ void run_train(const TrainArguments& arguments) {
                              inputs.prompts.size());
   if (speaks && !inputs.contamination_warning.empty())
     std::cerr << fmt::format("warning: {}\n", inputs.contamination_warning);
-  std::int64_t made = 0;
-  const StepMetrics last = train_watched(recipe, inputs, *tokenizer, arguments, made);
-  if (speaks && made == 0)
+  const TrainResult result = train_with_progress(recipe, inputs, *tokenizer, arguments);
+  if (speaks && result.steps_made == 0)
     std::cerr << fmt::format("{}: all {} steps were done already\n", recipe.out, recipe.train.steps);
   const std::string checkpoint = fmt::format("{}/checkpoints/step_{}", recipe.out, recipe.train.steps);
   if (arguments.output.json) {
-    std::cout << Json{{"run", recipe.out}, {"checkpoint", checkpoint}, {"last", json_of(last)}}.dump()
+    std::cout << Json{{"run", recipe.out}, {"checkpoint", checkpoint}, {"last", json_of(result.last)}}.dump()
               << '\n';
-  } else if (speaks && made > 0) {
-    std::cerr << fmt::format("{} steps, last {}; the student is in {}\n", recipe.train.steps, note_of(last),
-                             checkpoint);
+  } else if (speaks && result.steps_made > 0) {
+    std::cerr << fmt::format("{} steps, last {}; the student is in {}\n", recipe.train.steps,
+                             note_of(result.last), checkpoint);
   }
 }
 
@@ -132,11 +135,11 @@ void add_train(CLI::App& app) {
   add_output_flags(app, arguments->output);
   app.footer(
       "Writes recipe.toml, metrics.jsonl, events.out.tfevents.* (TensorBoard), log.txt and "
-      "checkpoints/step_N "
-      "(Hugging Face\ndirectories) to the run directory; with [probe] every = N probe.jsonl, with [eval] "
-      "every = "
-      "N eval/step_N, which\n`routeopd compare` reads. Ctrl-C and SIGTERM let the step end and save it; a "
-      "second "
+      "checkpoints/step_N\n"
+      "(Hugging Face directories) to the run directory; with [probe] every = N probe.jsonl, with [eval] "
+      "every =\n"
+      "N eval/step_N, which `routeopd compare` reads. Ctrl-C and SIGTERM let the step end and save it; a "
+      "second\n"
       "one ends at once.\n\n"
       "Examples:\n"
       "  routeopd train recipes/lab.toml --out runs/first --set objective.arm=union_rkl --set "

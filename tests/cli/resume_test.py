@@ -119,6 +119,36 @@ class Resume(Case):
         self.assertEqual(probe.read_text(), whole)
         self.assertEqual((eval_directory / "summary.json").read_text(), summary)
 
+    def test_an_evaluation_that_was_stopped_is_resumed(self):
+        settings = ("--set", "train.steps=2", "--set", "eval.every=2", "--quiet")
+        self.train("run", *settings, "--set", "eval.n=1")
+        directory = self.path / "run" / "eval" / "step_2"
+        summary = (directory / "summary.json").read_text()
+
+        def stop():
+            """As a kill in the middle would leave it; the first response is marked."""
+            whole = json.loads(summary)
+            protocol = {name: whole[name] for name in ("model", "decoding", "seed", "template", "extractor")}
+            protocol["suites"] = {name: {key: suite[key] for key in ("file", "sha256")}
+                                  for name, suite in whole["suites"].items()}
+            (directory / "protocol.json").write_text(json.dumps(protocol))
+            (directory / "summary.json").unlink()
+            lines = [json.loads(line) for line in (directory / "responses.jsonl").read_text().splitlines()[:50]]
+            lines[0]["response"] = "marked " + lines[0]["response"]
+            (directory / "responses.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+        stop()
+        self.train("run", *settings, "--set", "eval.n=1", "--resume")
+        self.assertEqual((directory / "summary.json").read_text(), summary)
+        self.assertIn("marked ", (directory / "responses.jsonl").read_text())
+        # [eval] may change when a run is resumed: what was half-way under other settings is made anew, what is complete stays.
+        stop()
+        self.train("run", *settings, "--set", "eval.n=2", "--resume")
+        self.assertEqual(json.loads((directory / "summary.json").read_text())["decoding"]["n"], 2)
+        self.assertNotIn("marked ", (directory / "responses.jsonl").read_text())
+        self.train("run", *settings, "--set", "eval.n=1", "--resume")
+        self.assertEqual(json.loads((directory / "summary.json").read_text())["decoding"]["n"], 2)
+
     def test_a_moved_run_is_resumed_where_it_lies(self):
         self.train("whole", "--quiet")
         self.assertEqual(self.stop("here", signal.SIGINT, 4), 130)
