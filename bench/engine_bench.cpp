@@ -17,9 +17,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "routeopd/base/cpu.h"
 #include "routeopd/base/error.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/system.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/engine/score_rollout.h"
 #include "routeopd/engine/score_sequences.h"

@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "routeopd/model/kernels/dense_rows.h"
-#include "routeopd/model/kernels/row_topk.h"
+#include "routeopd/kernels/dense_rows.h"
+#include "routeopd/kernels/row_topk.h"
 #include "routeopd/routing/union_kernel.h"
 
 namespace routeopd {
@@ -54,7 +54,8 @@ void TopkLogsumexp(benchmark::State& state) {
   std::vector<std::int32_t> ids(32);
   float lse = 0;
   for (auto _ : state) {
-    model::topk_logsumexp(row.data(), 1, state.range(0), state.range(0), 32, values.data(), ids.data(), &lse);
+    kernels::topk_logsumexp(row.data(), 1, state.range(0), state.range(0), 32, values.data(), ids.data(),
+                            &lse);
     benchmark::DoNotOptimize(lse);
   }
 }
@@ -65,7 +66,7 @@ void RowSoftmaxGradient(benchmark::State& state) {
   std::vector<float> grad(row.size());
   for (auto _ : state) {
     grad = row;
-    model::row_softmax(grad, model::row_logsumexp(grad), -1);
+    kernels::row_softmax(grad, kernels::row_logsumexp(grad), -1);
     benchmark::DoNotOptimize(grad.data());
   }
 }

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "routeopd/base/fields.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/system.h"
 #include "routeopd/formats/json_lines.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 
 namespace {
 
@@ -27,7 +27,7 @@ double seconds() {
 
 Json measured(const std::string& directory, const std::string& file) {
   const double start = seconds();
-  const routeopd::text::Tokenizer tokenizer(directory);
+  const routeopd::tokenizer::Tokenizer tokenizer(directory);
   const double loaded = seconds();
   const double peak = static_cast<double>(routeopd::peak_resident_bytes()) / (1 << 20);
   std::vector<std::string> texts;

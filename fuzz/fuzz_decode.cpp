@@ -9,17 +9,16 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/base/fields.h"
-#include "routeopd/text/stream_decoder.h"
-#include "routeopd/text/tokenizer.h"
-#include "routeopd/text/tokenizer/byte_level.h"
-#include "routeopd/text/utf8.h"
+#include "routeopd/base/utf8.h"
+#include "routeopd/tokenizer/byte_level.h"
+#include "routeopd/tokenizer/tokenizer.h"
 
 namespace {
 
 using routeopd::Json;
 using routeopd::UserError;
-using routeopd::text::StreamDecoder;
-using routeopd::text::Tokenizer;
+using routeopd::tokenizer::StreamDecoder;
+using routeopd::tokenizer::Tokenizer;
 
 Json added(int id, const char* content, bool normalized, bool special) {
   return {{"id", id},        {"content", content},       {"single_word", false}, {"lstrip", id % 2 == 0},
@@ -29,7 +28,8 @@ Json added(int id, const char* content, bool normalized, bool special) {
 // All bytes, "Ġ a" and a special token: nothing is lost.
 Json byte_level() {
   Json vocabulary = Json::object();
-  for (const std::string& symbol : routeopd::text::byte_symbols()) vocabulary[symbol] = vocabulary.size();
+  for (const std::string& symbol : routeopd::tokenizer::byte_symbols())
+    vocabulary[symbol] = vocabulary.size();
   vocabulary["Ġa"] = 256;
   vocabulary["aa"] = 257;
   vocabulary["Ã©"] = 258;
@@ -92,7 +92,7 @@ std::string streamed(const Tokenizer& tokenizer, const std::vector<std::int32_t>
   std::string text;
   for (const std::int32_t id : ids) {
     const std::string piece = stream.add(id);
-    ROUTEOPD_INVARIANT(routeopd::text::find_invalid_utf8(piece) == std::string::npos);
+    ROUTEOPD_INVARIANT(routeopd::find_invalid_utf8(piece) == std::string::npos);
     text += piece;
   }
   return text + stream.finish();

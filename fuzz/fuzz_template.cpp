@@ -3,19 +3,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "routeopd/base/error.h"
-#include "routeopd/text/chat_template.h"
-#include "routeopd/text/jinja/interpreter.h"
-#include "routeopd/text/jinja/json_value.h"
+#include "routeopd/formats/ordered_json.h"
+#include "routeopd/jinja/interpreter.h"
+#include "routeopd/jinja/parser.h"
 
 namespace {
 
-using routeopd::text::OrderedJson;
+using routeopd::OrderedJson;
 
 const OrderedJson& chat() {
-  static const OrderedJson made = routeopd::text::parse_ordered_json(R"({
+  static const OrderedJson made = routeopd::formats::parse_ordered_json(R"({
     "messages": [
       {"role": "system", "content": "Be brief."},
       {"role": "user", "content": [{"type": "text", "text": "Grüße 🙂 <tag>"}, {"type": "image"}]},
@@ -27,14 +28,14 @@ const OrderedJson& chat() {
       {"type": "object", "properties": {"x": {"type": ["number", "null"]}}, "required": ["x"]}}}],
     "documents": null, "add_generation_prompt": true, "enable_thinking": false,
     "bos_token": "<s>", "eos_token": "</s>", "number": 9223372036854775807})",
-                                                                     "chat");
+                                                                        "chat");
   return made;
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  namespace jinja = routeopd::text::jinja;
+  namespace jinja = routeopd::jinja;
   const std::string_view source(reinterpret_cast<const char*>(data), size);
   // Bounds that keep one run below a tenth of a second under sanitizers; what they bound is the same.
   const jinja::Limits limits{

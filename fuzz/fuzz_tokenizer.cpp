@@ -1,6 +1,4 @@
 // libFuzzer: any bytes as a tokenizer.json. It is refused with a UserError, or it encodes, decodes and streams.
-//
-//   clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -Isrc fuzz/fuzz_tokenizer.cpp src/routeopd/text/*.cpp … -lonig -lfmt
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
@@ -9,13 +7,12 @@
 #include <vector>
 
 #include "routeopd/base/error.h"
-#include "routeopd/text/stream_decoder.h"
-#include "routeopd/text/tokenizer.h"
-#include "routeopd/text/utf8.h"
+#include "routeopd/base/utf8.h"
+#include "routeopd/tokenizer/tokenizer.h"
 
 using routeopd::UserError;
-using routeopd::text::StreamDecoder;
-using routeopd::text::Tokenizer;
+using routeopd::tokenizer::StreamDecoder;
+using routeopd::tokenizer::Tokenizer;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
@@ -36,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           }
           streamed += stream.finish();
           ROUTEOPD_INVARIANT(streamed == tokenizer.decode(ids, skip));
-          ROUTEOPD_INVARIANT(routeopd::text::find_invalid_utf8(streamed) == std::string::npos);
+          ROUTEOPD_INVARIANT(routeopd::find_invalid_utf8(streamed) == std::string::npos);
         }
       } catch (const UserError&) {  // a pattern that runs away, a text that grows
       }

@@ -1,9 +1,9 @@
 """Writes what Python knows of each code point, as runs {first, last, step}, into a folder:
 
-    python scripts/make_python_tables.py src/routeopd/text/jinja
+    python scripts/make_python_tables.py src/routeopd/base
 
-    unicode_classes.cpp   which points are letters, digits, printable, …
-    unicode_cases.cpp     their upper, lower and title case
+    python_unicode_classes.cpp   which points are letters, digits, printable, …
+    python_unicode_cases.cpp     their upper, lower and title case
 
 The committed files were written by Python 3.11 (Unicode 14.0), whose str methods the chat templates are compared with.
 """
@@ -65,9 +65,9 @@ def write_long(name: str, mapped: Callable[[str], str], base: Callable[[str], st
 
 def write_file(path: Path) -> None:
     head = (f"// Python's view of Unicode {unicodedata.unidata_version}; written by scripts/make_python_tables.py.\n"
-            "//\n// SPDX-License-Identifier: Apache-2.0\n#include <array>\n\n"
-            '#include "routeopd/text/jinja/unicode_tables.h"\n\n// clang-format off\nnamespace routeopd::text::jinja {')
-    path.write_text("\n".join([head, *lines, "\n}  // namespace routeopd::text::jinja\n// clang-format on\n"]))
+            "// SPDX-License-Identifier: Apache-2.0\n#include <array>\n\n"
+            '#include "routeopd/base/python_unicode_tables.h"\n\n// clang-format off\nnamespace routeopd::python {')
+    path.write_text("\n".join([head, *lines, "\n}  // namespace routeopd::python\n// clang-format on\n"]))
     lines.clear()
 
 
@@ -78,7 +78,7 @@ def main() -> None:
     write_set("kDecimal", str.isdecimal)
     write_set("kDigit", str.isdigit)
     write_set("kNumeric", str.isnumeric)
-    write_file(folder / "unicode_classes.cpp")
+    write_file(folder / "python_unicode_classes.cpp")
     write_set("kUpper", str.isupper)
     write_set("kLower", str.islower)
     write_set("kTitle", lambda point: unicodedata.category(point) == "Lt")
@@ -91,7 +91,7 @@ def main() -> None:
     write_long("kToUpperLong", str.upper, lambda point: point)
     write_long("kToLowerLong", str.lower, lambda point: point)
     write_long("kToTitleLong", str.title, str.upper)
-    write_file(folder / "unicode_cases.cpp")
+    write_file(folder / "python_unicode_cases.cpp")
 
 
 if __name__ == "__main__":

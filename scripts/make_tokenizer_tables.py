@@ -80,7 +80,7 @@ def main() -> None:
     tables["kSpace"] = cut_into(2, pre_tokenizers.WhitespaceSplit().pre_tokenize_str)
     text = [f"// Written by scripts/make_tokenizer_tables.py from tokenizers {tokenizers.__version__}; not to be edited.\n"
             "// SPDX-License-Identifier: Apache-2.0\n"
-            '#include "routeopd/text/tokenizer/unicode_tables.h"\n\nnamespace routeopd::text {\nnamespace {\n\n// clang-format off\n']
+            '#include "routeopd/tokenizer/unicode_tables.h"\n\nnamespace routeopd::tokenizer {\nnamespace {\n\n// clang-format off\n']
     for name, points in tables.items():
         text.append(array("CodeRange", name, [f"{{0x{a:X}, 0x{b:X}}}" for a, b in ranges(points)]))
     classes = combining_classes()
@@ -104,8 +104,8 @@ def main() -> None:
         text.append(f"std::span<const CodeRange> {function}() {{\n  return {name};\n}}\n")
     text.append("std::span<const CombiningClass> combining_classes() {\n  return kCombining;\n}\n"
                 "std::span<const Decomposition> decompositions() {\n  return kDecompositions;\n}\n\n"
-                "}  // namespace routeopd::text\n")
-    (Path(__file__).parents[1] / "src/routeopd/text/tokenizer/unicode_tables.cpp").write_text("".join(text))
+                "}  // namespace routeopd::tokenizer\n")
+    (Path(__file__).parents[1] / "src/routeopd/tokenizer/unicode_tables.cpp").write_text("".join(text))
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@
 #include <random>
 
 #include "bench.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/system.h"
+#include "routeopd/kernels/dense_rows.h"
 #include "routeopd/model/heads/dense_head.h"
 #include "routeopd/model/heads/gather_head.h"
 #include "routeopd/model/heads/pair_head.h"
-#include "routeopd/model/kernels/dense_rows.h"
 #include "routeopd/routing/huber.h"
 #include "routeopd/routing/union_kl.h"
 
@@ -99,14 +99,14 @@ model::DenseLoss dense_pair_loss(const PairIds& ids, double scale) {
   loss.row = [&ids, scale](std::int64_t t, std::span<const float> logits, std::span<float> grad) {
     const std::int32_t* a = ids.source_TM.data_ptr<std::int32_t>() + t * kPairs;
     const std::int32_t* b = ids.destination_TM.data_ptr<std::int32_t>() + t * kPairs;
-    const model::RowLse lse = model::row_logsumexp(logits);
+    const kernels::RowLse lse = kernels::row_logsumexp(logits);
     float log_odds[kPairs], slopes[kPairs];
     for (std::int64_t i = 0; i < kPairs; ++i) {
       log_odds[i] = static_cast<float>(lse.log_prob(logits[static_cast<std::size_t>(b[i])]) -
                                        lse.log_prob(logits[static_cast<std::size_t>(a[i])]));
     }
     const double value = pair_loss(log_odds, slopes, scale);
-    model::row_softmax(grad, lse, 0);  // the slopes of a pair cancel; the pass is what a dense arm pays
+    kernels::row_softmax(grad, lse, 0);  // the slopes of a pair cancel; the pass is what a dense arm pays
     for (std::int64_t i = 0; i < kPairs; ++i) {
       grad[static_cast<std::size_t>(b[i])] += slopes[i];
       grad[static_cast<std::size_t>(a[i])] -= slopes[i];

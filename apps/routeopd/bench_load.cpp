@@ -8,8 +8,7 @@
 #include <memory>
 
 #include "bench.h"
-#include "routeopd/base/atomic_directory.h"
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/model/model.h"
 

@@ -11,9 +11,9 @@
 #include <random>
 
 #include "bench.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/system.h"
 #include "routeopd/engine/local_engine.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/train/learner.h"
 #include "routeopd/train/stages.h"
 #include "routeopd/train/train.h"
@@ -263,7 +263,7 @@ class Laboratory {
   }
 
   train::Recipe recipe_;
-  text::Tokenizer tokenizer_;
+  tokenizer::Tokenizer tokenizer_;
   train::Inputs routed_inputs_, sampled_inputs_;
   train::Stages routed_;
   engine::LocalEngine sampled_engine_, teacher_engine_;

@@ -11,9 +11,9 @@
 
 #include "bench.h"
 #include "command.h"
-#include "routeopd/base/atomic_file.h"
-#include "routeopd/base/cpu.h"
+#include "routeopd/base/files.h"
 #include "routeopd/base/interrupt.h"
+#include "routeopd/base/system.h"
 #include "routeopd/report/text_table.h"
 
 namespace routeopd::app {

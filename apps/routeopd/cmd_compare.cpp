@@ -1,5 +1,4 @@
 // routeopd compare: paired contrasts between eval directories.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 #include <memory>

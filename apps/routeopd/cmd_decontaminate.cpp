@@ -1,5 +1,4 @@
 // routeopd decontaminate: which test problems stand in a training file, and the file without them.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <filesystem>
@@ -9,9 +8,9 @@
 
 #include "command.h"
 #include "progress.h"
-#include "routeopd/base/byte_text.h"
-#include "routeopd/grade/decontaminate.h"
-#include "routeopd/grade/decontamination_record.h"
+#include "routeopd/base/display.h"
+#include "routeopd/decontamination/decontaminate.h"
+#include "routeopd/decontamination/record.h"
 #include "routeopd/report/contamination.h"
 #include "routeopd/report/contamination_hits.h"
 
@@ -19,7 +18,7 @@ namespace routeopd::app {
 namespace {
 
 struct DecontaminateArguments {
-  grade::DecontaminateOptions options;
+  decontamination::DecontaminateOptions options;
   std::vector<std::size_t> words = {8, 13};
   std::vector<std::size_t> characters = {50};
   std::string report;
@@ -28,27 +27,29 @@ struct DecontaminateArguments {
 };
 
 // 0 is no n-gram at all, for `--ngram 0`.
-std::vector<grade::Measure> measures_of(const DecontaminateArguments& arguments) {
-  std::vector<grade::Measure> measures;
-  const auto add = [&](grade::Unit unit, const std::vector<std::size_t>& sizes) {
+std::vector<decontamination::Measure> measures_of(const DecontaminateArguments& arguments) {
+  std::vector<decontamination::Measure> measures;
+  const auto add = [&](decontamination::Unit unit, const std::vector<std::size_t>& sizes) {
     for (const std::size_t n : sizes) {
-      const auto same = [&](const grade::Measure& each) { return each.unit == unit && each.n == n; };
+      const auto same = [&](const decontamination::Measure& each) {
+        return each.unit == unit && each.n == n;
+      };
       if (n > 0 && std::none_of(measures.begin(), measures.end(), same)) measures.push_back({unit, n});
     }
   };
-  add(grade::Unit::kWord, arguments.words);
-  add(grade::Unit::kCharacter, arguments.characters);
+  add(decontamination::Unit::kWord, arguments.words);
+  add(decontamination::Unit::kCharacter, arguments.characters);
   return measures;
 }
 
 // What is written may be nothing that is read, nor another thing that is written.
 void check_files(const DecontaminateArguments& arguments) {
-  const grade::DecontaminateOptions& options = arguments.options;
+  const decontamination::DecontaminateOptions& options = arguments.options;
   std::vector<std::pair<const char*, std::string>> written;
   if (!options.out.empty()) {
     if (options.out == "-") throw UserError("--out: expected a file: its record stands beside it");
     written.emplace_back("--out", options.out);
-    written.emplace_back("the record of --out", grade::record_path(options.out));
+    written.emplace_back("the record of --out", decontamination::record_path(options.out));
   }
   if (!arguments.report.empty()) written.emplace_back("--report", arguments.report);
   std::vector<std::string> read = options.tests;
@@ -72,25 +73,24 @@ void check_files(const DecontaminateArguments& arguments) {
 }
 
 void run_decontaminate(const DecontaminateArguments& arguments) {
-  grade::DecontaminateOptions options = arguments.options;
+  decontamination::DecontaminateOptions options = arguments.options;
   options.contamination.measures = measures_of(arguments);
   check_files(arguments);
   std::optional<report::HitReport> report;
-  grade::HitSink sink;
+  decontamination::HitSink sink;
   if (!arguments.report.empty()) {
     report.emplace(arguments.report);
-    sink = [&](const grade::Contamination& all, const grade::Hit& hit, const grade::ProblemLine& row) {
-      report->add(all, hit, row);
-    };
+    sink = [&](const decontamination::Contamination& all, const decontamination::Hit& hit,
+               const decontamination::ProblemLine& row) { report->add(all, hit, row); };
   }
-  grade::Decontamination result;
+  decontamination::Decontamination result;
   {
     const std::int64_t passes = options.out.empty() ? 1 : 2;
     std::error_code ignored;
     const auto size = static_cast<std::int64_t>(std::filesystem::file_size(options.train, ignored));
     Progress progress("decontaminate", passes * size, arguments.output.quiet);
     std::int64_t before = 0, last = 0;  // bytes of the pass before; of this one
-    result = grade::decontaminate(options, sink, [&](std::int64_t done, std::int64_t total) {
+    result = decontamination::decontaminate(options, sink, [&](std::int64_t done, std::int64_t total) {
       if (done < last) before += total;
       last = done;
       progress.update(before + done,
@@ -99,7 +99,8 @@ void run_decontaminate(const DecontaminateArguments& arguments) {
   }
   if (report) report->finish();
   if (arguments.output.json) {
-    std::cout << grade::json_of(result).dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+    std::cout << decontamination::json_of(result).dump(-1, ' ', false, Json::error_handler_t::replace)
+              << '\n';
   } else if (!arguments.output.quiet) {
     std::cout << report::decontamination_report(result, options, arguments.format);
   }
@@ -110,7 +111,7 @@ void run_decontaminate(const DecontaminateArguments& arguments) {
 
 void add_decontaminate(CLI::App& app) {
   const auto arguments = std::make_shared<DecontaminateArguments>();
-  grade::DecontaminateOptions& options = arguments->options;
+  decontamination::DecontaminateOptions& options = arguments->options;
   app.add_option("--train", options.train, "Training problems, JSONL")->required();
   app.add_option("--test", options.tests, "Files of test problems, JSONL; as many as there are")
       ->required()
@@ -119,7 +120,7 @@ void add_decontaminate(CLI::App& app) {
                  "The cleaned training file; a record of what was checked goes beside it");
   app.add_option("--report", arguments->report,
                  "Every hit with both texts: a page where the name ends in .html, else JSON lines");
-  const CLI::Range sizes(std::size_t{0}, grade::kLargestGram);
+  const CLI::Range sizes(std::size_t{0}, decontamination::kLargestGram);
   app.add_option("--ngram", arguments->words, "Sizes of word n-grams; 0: none")
       ->expected(1, 16)
       ->check(sizes)

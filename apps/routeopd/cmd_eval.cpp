@@ -11,7 +11,7 @@
 
 #include "command.h"
 #include "progress.h"
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/eval/eval_directory.h"
 #include "routeopd/eval/evaluate.h"
@@ -85,7 +85,7 @@ std::string summary_table(const Json& summary, report::TableFormat format) {
 // One model into one directory. A complete evaluation of the same model and protocol is read and not made again.
 Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, const fs::path& out,
                     const std::string& label) {
-  const text::Tokenizer tokenizer(directory);
+  const tokenizer::Tokenizer tokenizer(directory);
   eval::Protocol protocol = arguments.protocol;
   std::vector<eval::Suite> suites;
   for (const std::string& word : arguments.suites) {

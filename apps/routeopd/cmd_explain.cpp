@@ -11,7 +11,7 @@
 
 #include "command.h"
 #include "progress.h"
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/probe/explain.h"
@@ -69,7 +69,7 @@ report::Explanation explain(const ExplainArguments& arguments) {
   if (!difference.empty())
     throw UserError("--teacher: the pair is not compatible ({}); `routeopd check` shows every check",
                     difference);
-  const text::Tokenizer tokenizer(arguments.student);
+  const tokenizer::Tokenizer tokenizer(arguments.student);
   const text::PromptTemplate words(arguments.prompt_template, arguments.student);
   const Prompt prompt = formats::naming(
       "--prompt", [&] { return text::make_prompt("1", 0, words.apply(arguments.prompt), tokenizer); });

@@ -10,7 +10,7 @@
 #include "line_output.h"
 #include "loaded_model.h"
 #include "progress.h"
-#include "routeopd/base/byte_text.h"
+#include "routeopd/base/display.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/engine/writing.h"
 #include "routeopd/text/prompts.h"
@@ -33,7 +33,7 @@ struct GenerateArguments {
   OutputFlags output;
 };
 
-Json line_of(const Rollout& rollout, const Prompt& prompt, const text::Tokenizer* tokenizer,
+Json line_of(const Rollout& rollout, const Prompt& prompt, const tokenizer::Tokenizer* tokenizer,
              const std::vector<std::string>& stop) {
   const Response& response = rollout.responses_B.front();
   const auto first = static_cast<std::size_t>(response.first_state),
@@ -93,7 +93,7 @@ void print_summary(const engine::GenerationStats& stats, std::int64_t responses,
 void run_generate(const GenerateArguments& arguments) {
   refuse_same_file(arguments.in, arguments.out);
   const LoadedModel loaded(arguments.model);
-  const text::Tokenizer* const words = loaded.words();
+  const tokenizer::Tokenizer* const words = loaded.words();
   const std::vector<Prompt> prompts = text::read_prompts(
       arguments.in, text::PromptTemplate(arguments.prompt_template, arguments.model), words);
   engine::LocalEngine engine(loaded.model, loaded.real_ids(),

@@ -1,5 +1,4 @@
 // routeopd grade: given responses against their answers. JSONL in, JSONL out.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/answer.h"
 
@@ -23,7 +22,7 @@ struct GradeArguments {
   OutputFlags output;
 };
 
-std::string text_of(const Json& line, const char* key) {
+std::string text_field(const Json& line, const char* key) {
   const Json& text = formats::value_or_null(line, key);
   if (!text.is_string()) throw UserError("{}: expected a text, got {}", key, shown(text));
   return text.get<std::string>();
@@ -32,7 +31,7 @@ std::string text_of(const Json& line, const char* key) {
 // 42 is as good as "42".
 std::string answer_of(const Json& line) {
   const Json& answer = formats::value_or_null(line, "answer");
-  return answer.is_number() ? answer.dump() : text_of(line, "answer");
+  return answer.is_number() ? answer.dump() : text_field(line, "answer");
 }
 
 void run_grade(const GradeArguments& arguments) {
@@ -51,7 +50,7 @@ void run_grade(const GradeArguments& arguments) {
         more = line.has_value();
         if (!more) break;
         const grade::Grade grade = formats::naming(lines.where(), [&] {
-          return grade::grade_response(text_of(*line, "response"), answer_of(*line));
+          return grade::grade_response(text_field(*line, "response"), answer_of(*line));
         });
         answer = std::move(*line);
         answer["extracted"] = grade.extracted;

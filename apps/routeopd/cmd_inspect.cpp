@@ -9,12 +9,13 @@
 #include <optional>
 
 #include "command.h"
-#include "routeopd/base/grouped.h"
-#include "routeopd/base/sha256.h"
+#include "routeopd/base/display.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/model/model.h"
 #include "routeopd/report/text_table.h"
 #include "routeopd/text/chat_template_files.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/declared_tokens.h"
+#include "routeopd/tokenizer/tokenizer.h"
 
 namespace routeopd::app {
 namespace {
@@ -59,9 +60,9 @@ Json model_facts(const fs::path& directory) {
 }
 
 Json tokenizer_facts(const fs::path& directory) {
-  const text::Tokenizer tokenizer(directory);
+  const tokenizer::Tokenizer tokenizer(directory);
   Json specials = Json::object();
-  const text::OrderedJson named = text::read_special_tokens(directory);
+  const OrderedJson named = tokenizer::read_special_tokens(directory);
   for (const auto& [name, token] : named.items())
     specials[name] = {{"token", token.get<std::string>()}, {"id", tokenizer.id_of(token.get<std::string>())}};
   return {{"description", tokenizer.description()},

@@ -1,5 +1,4 @@
 // routeopd judge: the error taxonomy of eval directories.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 #include <iostream>
@@ -7,10 +6,9 @@
 
 #include "command.h"
 #include "progress.h"
-#include "routeopd/base/atomic_file.h"
-#include "routeopd/base/directory_lock.h"
+#include "routeopd/base/files.h"
 #include "routeopd/formats/json_file.h"
-#include "routeopd/grade/judge/judge_files.h"
+#include "routeopd/judge/judge_files.h"
 #include "routeopd/report/judgement.h"
 
 namespace routeopd::app {
@@ -24,7 +22,7 @@ struct JudgeArguments {
   double timeout = 600;
   double connect_timeout = 5;
   net::RetryRule retry;
-  grade::JudgeSettings settings;
+  judge::JudgeSettings settings;
   report::TableFormat format = report::TableFormat::kText;
   OutputFlags output;
 };
@@ -52,9 +50,9 @@ std::string key_of(const JudgeArguments& arguments) {
   return value == nullptr ? "" : value;
 }
 
-grade::ChatSettings chat_settings(const JudgeArguments& arguments) {
+judge::ChatSettings chat_settings(const JudgeArguments& arguments) {
   using Milliseconds = std::chrono::milliseconds;
-  grade::ChatSettings chat{net::read_endpoint(arguments.endpoint), key_of(arguments), {}, arguments.retry};
+  judge::ChatSettings chat{net::read_endpoint(arguments.endpoint), key_of(arguments), {}, arguments.retry};
   chat.limits.connect = Milliseconds(static_cast<std::int64_t>(1000 * arguments.connect_timeout));
   chat.limits.total = Milliseconds(static_cast<std::int64_t>(1000 * arguments.timeout));
   return chat;
@@ -62,24 +60,24 @@ grade::ChatSettings chat_settings(const JudgeArguments& arguments) {
 
 void run_judge(const JudgeArguments& arguments) {
   namespace fs = std::filesystem;
-  grade::JudgeSettings settings = arguments.settings;
+  judge::JudgeSettings settings = arguments.settings;
   if (!arguments.extra.empty()) settings.extra = formats::parse_json_object(arguments.extra, "--extra");
-  grade::check_extra(settings.extra);
-  const grade::ChatSettings chat = chat_settings(arguments);
-  grade::check_key(chat);
-  const grade::JudgeInput input =
-      grade::read_judge_input(arguments.directories, suite_files(arguments.suites));
+  judge::check_extra(settings.extra);
+  const judge::ChatSettings chat = chat_settings(arguments);
+  judge::check_key(chat);
+  const judge::JudgeInput input =
+      judge::read_judge_input(arguments.directories, suite_files(arguments.suites));
 
   const fs::path out(arguments.out);
-  grade::open_judge_directory(out);
+  judge::open_judge_directory(out);
   const DirectoryLock lock(out);
   for (const char* written : {"labels.jsonl", "summary.json"}) {
     if (!arguments.cache.empty() &&
         fs::weakly_canonical(arguments.cache) == fs::weakly_canonical(out / written))
       throw UserError("--cache: {} is written by judge itself; choose another name", arguments.cache);
   }
-  grade::AnswerCache cache(arguments.cache.empty() ? out / "cache.jsonl" : fs::path(arguments.cache));
-  grade::Asker asker(chat, settings, cache);
+  judge::AnswerCache cache(arguments.cache.empty() ? out / "cache.jsonl" : fs::path(arguments.cache));
+  judge::Asker asker(chat, settings, cache);
   std::unique_ptr<Progress> progress;
   const auto watch = [&](const char* stage, std::int64_t questions) {
     progress.reset();  // the line of the stage before
@@ -88,11 +86,11 @@ void run_judge(const JudgeArguments& arguments) {
       progress->update(done, fmt::format("{} of {} questions", done, questions));
     };
   };
-  const auto judgements = grade::judgements_of(input, grade::judge_cases(input.cases, asker, watch));
+  const auto judgements = judge::judgements_of(input, judge::judge_cases(input.cases, asker, watch));
   progress.reset();
-  const grade::JudgeTally tally = grade::tally_of(input, judgements);
-  const Json summary = grade::summary_of(input, tally, asker);
-  grade::write_labels(out / "labels.jsonl", input, judgements);
+  const judge::JudgeTally tally = judge::tally_of(input, judgements);
+  const Json summary = judge::summary_of(input, tally, asker);
+  judge::write_labels(out / "labels.jsonl", input, judgements);
   write_file(out / "summary.json", summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 
   if (arguments.output.json) {
@@ -104,7 +102,7 @@ void run_judge(const JudgeArguments& arguments) {
   if (tally.unanswered == 0) return;
   std::string why = asker.stopped();
   for (const auto& run : judgements) {
-    for (const grade::Judgement& judgement : run) {
+    for (const judge::Judgement& judgement : run) {
       if (why.empty() && !judgement.answered) why = judgement.reason;
     }
   }
@@ -119,7 +117,7 @@ void run_judge(const JudgeArguments& arguments) {
 
 void add_judge(CLI::App& app) {
   const auto arguments = std::make_shared<JudgeArguments>();
-  grade::JudgeSettings& settings = arguments->settings;
+  judge::JudgeSettings& settings = arguments->settings;
   app.add_option("directories", arguments->directories,
                  "Eval directories of one protocol; transitions are from the first to each other")
       ->required()

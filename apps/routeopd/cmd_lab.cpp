@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kLaboratory = "lab";
 
-struct MakeArguments {
+struct MakePairArguments {
   std::string out;
   lab::MakeOptions options;
   OutputFlags output;
@@ -55,7 +55,7 @@ class StageLines {
   std::unique_ptr<Progress> progress_;
 };
 
-void run_make(const MakeArguments& arguments) {
+void run_make_pair(const MakePairArguments& arguments) {
   {
     StageLines stages(arguments.output.quiet);
     lab::make_laboratory(arguments.out, arguments.options,
@@ -169,8 +169,8 @@ void run_study(const StudyArguments& arguments) {
   if (!written.trouble.empty()) std::cout << written.trouble << '\n';
 }
 
-void add_make(CLI::App& app) {
-  const auto arguments = std::make_shared<MakeArguments>();
+void add_make_pair(CLI::App& app) {
+  const auto arguments = std::make_shared<MakePairArguments>();
   app.add_option("--out", arguments->out, "Where to write; must not exist")->required();
   app.add_option("--seed", arguments->options.seed, "Seed of problems and initial weights")
       ->capture_default_str();
@@ -186,7 +186,7 @@ void add_make(CLI::App& app) {
       ->capture_default_str();
   add_output_flags(app, arguments->output);
   app.footer("Example:\n  routeopd lab make --out my-lab");
-  app.callback([arguments] { run_make(*arguments); });
+  app.callback([arguments] { run_make_pair(*arguments); });
 }
 
 void add_study(CLI::App& app) {
@@ -217,7 +217,7 @@ void add_study(CLI::App& app) {
 }  // namespace
 
 void add_lab(CLI::App& app) {
-  add_make(*app.add_subcommand("make", "The pair and its problems, from nothing"));
+  add_make_pair(*app.add_subcommand("make", "The pair and its problems, from nothing"));
   add_study(app);
   app.footer(
       "Parts: main (the main arms), ablations (destination, objective, budget), sweeps (k, m), dynamics, "

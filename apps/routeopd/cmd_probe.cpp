@@ -7,7 +7,7 @@
 
 #include "command.h"
 #include "progress.h"
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/probe/bank.h"
@@ -21,7 +21,7 @@
 namespace routeopd::app {
 namespace {
 
-struct MakeArguments {
+struct MakeBankArguments {
   std::string student, teacher, prompts, out;
   std::string prompt_template = "chat";
   std::int64_t most_prompts = 128;
@@ -39,7 +39,7 @@ struct RunArguments {
   OutputFlags output;
 };
 
-std::string percent(const Json& value) {
+std::string percent_of(const Json& value) {
   return value.is_number() ? fmt::format("{:.1f}", 100 * value.get<double>()) : "–";
 }
 
@@ -48,8 +48,8 @@ std::string plain(const Json& value, int digits) {
 }
 
 std::string with_interval(const Json& spread) {
-  return spread["mean"].is_number() ? fmt::format("{} [{}, {}]", percent(spread["mean"]),
-                                                  percent(spread["low"]), percent(spread["high"]))
+  return spread["mean"].is_number() ? fmt::format("{} [{}, {}]", percent_of(spread["mean"]),
+                                                  percent_of(spread["low"]), percent_of(spread["high"]))
                                     : "–";
 }
 
@@ -57,16 +57,16 @@ std::string table_of(const Json& result, report::TableFormat format) {
   std::vector<std::vector<std::string>> rows;
   for (const Json& row : result["rows"])
     rows.push_back({row["name"].get<std::string>(), row["intervention"].get<std::string>(),
-                    with_interval(row["fidelity"]), percent(row["fidelity"]["p10"]),
-                    percent(row["fidelity"]["median"]), with_interval(row["leakage"]),
-                    percent(row["leakage"]["median"]), plain(row["target_mae"], 4),
-                    percent(row["completion"]), percent(row["overshoot"]), plain(row["rms"], 4)});
+                    with_interval(row["fidelity"]), percent_of(row["fidelity"]["p10"]),
+                    percent_of(row["fidelity"]["median"]), with_interval(row["leakage"]),
+                    percent_of(row["leakage"]["median"]), plain(row["target_mae"], 4),
+                    percent_of(row["completion"]), percent_of(row["overshoot"]), plain(row["rms"], 4)});
   return report::table_of({"arm", "intervention", "fidelity % [95 %]", "P10", "median", "leakage % [95 %]",
                            "median", "target MAE", "completion %", "overshoot %", "RMS"},
                           rows, format);
 }
 
-void run_make(MakeArguments& arguments) {
+void run_make_bank(MakeBankArguments& arguments) {
   if (std::filesystem::exists(arguments.out))
     throw UserError("--out: {} is there already; choose another name", arguments.out);
   arguments.options.objective = routing::objective_from(arguments.objective);
@@ -75,7 +75,7 @@ void run_make(MakeArguments& arguments) {
   if (!difference.empty())
     throw UserError("--teacher: the pair is not compatible ({}); `routeopd check` shows every check",
                     difference);
-  const text::Tokenizer tokenizer(arguments.student);
+  const tokenizer::Tokenizer tokenizer(arguments.student);
   std::vector<Prompt> prompts = text::read_prompts(
       arguments.prompts, text::PromptTemplate(arguments.prompt_template, arguments.student), &tokenizer);
   if (prompts.empty()) throw UserError("--prompts: {} has no prompts", arguments.prompts);
@@ -102,8 +102,8 @@ void run_make(MakeArguments& arguments) {
         "{} % of "
         "the student and {} % of the teacher\n",
         bank.states(), bank.rollout.responses_B.size(), arguments.out, bank.sha256,
-        percent(result["routed_share"]), plain(result["mass"], 3), plain(result["concentration"], 2),
-        percent(result["student_mass"]), percent(result["teacher_mass"]));
+        percent_of(result["routed_share"]), plain(result["mass"], 3), plain(result["concentration"], 2),
+        percent_of(result["student_mass"]), percent_of(result["teacher_mass"]));
   }
 }
 
@@ -162,8 +162,8 @@ void run_run(const RunArguments& arguments) {
                             arguments.format);
 }
 
-void add_make(CLI::App& app) {
-  const auto arguments = std::make_shared<MakeArguments>();
+void add_make_bank(CLI::App& app) {
+  const auto arguments = std::make_shared<MakeBankArguments>();
   app.add_option("--student", arguments->student, "Hugging Face directory")->required();
   app.add_option("--teacher", arguments->teacher, "Hugging Face directory")->required();
   app.add_option("--prompts", arguments->prompts, "Prompts, JSONL: each is answered once, at temperature 1")
@@ -189,7 +189,7 @@ void add_make(CLI::App& app) {
       "Example:\n  routeopd probe make --student lab/base --teacher lab/teacher --prompts lab/heldout.jsonl "
       "\\\n"
       "    --template $'Problem: {problem}\\nSolution:' --max-new 80 --k 16 --out bank.safetensors");
-  app.callback([arguments] { run_make(*arguments); });
+  app.callback([arguments] { run_make_bank(*arguments); });
 }
 
 void add_run(CLI::App& app) {
@@ -228,7 +228,7 @@ void add_run(CLI::App& app) {
 
 void add_probe(CLI::App& app) {
   app.require_subcommand(1);
-  add_make(
+  add_make_bank(
       *app.add_subcommand("make", "A bank: states frozen with both models' scores, supports and routes"));
   add_run(*app.add_subcommand("run", "Interventions on a bank: fidelity, leakage, realization, strata"));
   app.footer(

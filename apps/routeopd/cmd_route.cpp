@@ -10,7 +10,7 @@
 #include "command.h"
 #include "progress.h"
 #include "route_line.h"
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/formats/json_lines.h"
 #include "routeopd/formats/toml_settings.h"

@@ -11,8 +11,9 @@
 #include "routeopd/base/interrupt.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/json_lines.h"
+#include "routeopd/formats/ordered_json.h"
 #include "routeopd/text/chat_template_files.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 
 namespace routeopd::app {
 namespace {
@@ -23,7 +24,7 @@ struct TokenizeArguments {
   OutputFlags output;
 };
 
-std::string text_of(const Json& line, const char* key) {
+std::string line_text(const Json& line, const char* key) {
   const Json& text = formats::value_or_null(line, key);
   if (!text.is_string()) throw UserError("{}: expected a text, got {}", key, shown(text));
   return text.get<std::string>();
@@ -52,10 +53,10 @@ class Converter {
     std::string text;
     bool add_special = false;  // a chat template writes its own
     if (arguments_.chat) {
-      text = text::render_chat(*templates_, text::parse_ordered_json(raw_line, "line"),
-                               text::OrderedJson::object());
+      text = text::render_chat(*templates_, formats::parse_ordered_json(raw_line, "line"),
+                               OrderedJson::object());
     } else {
-      text = text_of(line, "text");
+      text = line_text(line, "text");
       add_special = formats::flag_or(line, "special", false);
     }
     return {{"ids", tokenizer_.encode(text, add_special)}, {"text", text}};
@@ -63,7 +64,7 @@ class Converter {
 
  private:
   const TokenizeArguments& arguments_;
-  text::Tokenizer tokenizer_;
+  tokenizer::Tokenizer tokenizer_;
   std::optional<text::ChatTemplates> templates_;
 };
 

@@ -10,7 +10,7 @@
 #include "routeopd/formats/json_file.h"
 #include "routeopd/run/plan.h"
 #include "routeopd/run/watched_run.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 
 namespace routeopd::app {
 namespace {
@@ -45,7 +45,7 @@ struct TrainResult {
 };
 
 TrainResult train_with_progress(const train::Recipe& recipe, train::Inputs& inputs,
-                                const text::Tokenizer& tokenizer, const TrainArguments& arguments) {
+                                const tokenizer::Tokenizer& tokenizer, const TrainArguments& arguments) {
   const run::SuiteEvaluator evaluator(recipe, tokenizer);
   run::WatchedRun watched(recipe, inputs, evaluator);
   TrainResult result;
@@ -85,7 +85,7 @@ void run_train(const TrainArguments& arguments) {
     std::cout << train::recipe_text(recipe);
     return;
   }
-  const auto tokenizer_of = [&] { return std::make_unique<text::Tokenizer>(recipe.student.path); };
+  const auto tokenizer_of = [&] { return std::make_unique<tokenizer::Tokenizer>(recipe.student.path); };
   const auto tokenizer = formats::naming("[student] path", tokenizer_of);
   train::RunPrompts prompts = train::read_run_prompts(recipe, *tokenizer);
   const run::Plan plan = run::plan_run(recipe, prompts);

@@ -8,20 +8,20 @@
 #include <string>
 
 #include "routeopd/model/model.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 
 namespace routeopd::app {
 
 struct LoadedModel {
   model::Model model;
-  std::optional<text::Tokenizer> tokenizer;
+  std::optional<tokenizer::Tokenizer> tokenizer;
 
   explicit LoadedModel(const std::string& directory) : model(model::load_model(directory)) {
     if (std::filesystem::exists(std::filesystem::path(directory) / "tokenizer.json"))
       tokenizer.emplace(directory);
   }
 
-  const text::Tokenizer* words() const { return tokenizer ? &*tokenizer : nullptr; }
+  const tokenizer::Tokenizer* words() const { return tokenizer ? &*tokenizer : nullptr; }
 
   // The tokenizer's ids; without one, every row of the embedding.
   std::int32_t real_ids() const {

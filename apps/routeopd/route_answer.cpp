@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "route_line.h"
-#include "routeopd/model/kernels/dense_rows.h"
+#include "routeopd/kernels/dense_rows.h"
 #include "routeopd/routing/exact_coupling.h"
 #include "routeopd/routing/huber.h"
 #include "routeopd/routing/reference.h"
@@ -225,10 +225,10 @@ Parts parts_in_float(const RouteLine& line, const StateAddress& address) {
 
   const Floats teacher = narrowed(line.teacher);
   Floats row = current;
-  loss = model::row_reverse_kl(row, teacher, log_delta_p, 1, nullptr);
+  loss = kernels::row_reverse_kl(row, teacher, log_delta_p, 1, nullptr);
   parts.full_rkl = {loss, widened(row)};
   row = current;
-  loss = model::row_forward_kl(row, teacher, 1);
+  loss = kernels::row_forward_kl(row, teacher, 1);
   parts.full_fkl = {loss, widened(row)};
   if (line.action) {
     parts.sampled =

@@ -1,5 +1,4 @@
 // Other programs, as far as a machine with a shell lets us see them.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/base/child_process.h"
 
@@ -12,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string error_of(const std::vector<std::string>& words, const ChildLimits& limits = {}) {
+std::string child_error(const std::vector<std::string>& words, const ChildLimits& limits = {}) {
   try {
     run_child(words, "", limits);
   } catch (const UserError& error) {
@@ -39,18 +38,19 @@ TEST(ChildProcess, CarriesMoreThanAPipeHolds) {
 }
 
 TEST(ChildProcess, EndsAChildThatPassesALimit) {
-  EXPECT_THAT(error_of({"sleep", "60"}, {.time = std::chrono::milliseconds(200)}),
+  EXPECT_THAT(child_error({"sleep", "60"}, {.time = std::chrono::milliseconds(200)}),
               HasSubstr("took more than 0.2 s"));
   EXPECT_THAT(
-      error_of({"sh", "-c", "exec >&- 2>&-; exec sleep 60"}, {.time = std::chrono::milliseconds(200)}),
+      child_error({"sh", "-c", "exec >&- 2>&-; exec sleep 60"}, {.time = std::chrono::milliseconds(200)}),
       HasSubstr("took more than 0.2 s"));
-  EXPECT_THAT(error_of({"sh", "-c", "yes"}, {.out = 1000}), HasSubstr("wrote more than 1000 bytes"));
+  EXPECT_THAT(child_error({"sh", "-c", "yes"}, {.out = 1000}), HasSubstr("wrote more than 1000 bytes"));
   const ChildAnswer quiet = run_child({"sh", "-c", "yes | head -c 100000 >&2"}, "", {.err = 10});
   EXPECT_EQ(quiet.err.size(), 10U);
 }
 
 TEST(ChildProcess, SaysThatAProgramIsNotThere) {
-  EXPECT_THAT(error_of({"/no/such/program"}), HasSubstr("/no/such/program cannot be started: No such file"));
+  EXPECT_THAT(child_error({"/no/such/program"}),
+              HasSubstr("/no/such/program cannot be started: No such file"));
 }
 
 TEST(ChildProcess, TellsASignalAsShellsDo) {

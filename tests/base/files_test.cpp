@@ -12,8 +12,8 @@
 #include <sstream>
 #include <thread>
 
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
+#include "routeopd/base/files.h"
 #include "routeopd/base/line_file.h"
 #include "routeopd/base/parallel.h"
 

@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-#include "routeopd/base/directory_lock.h"
+#include "routeopd/base/files.h"
 #include "routeopd/base/interrupt.h"
 #include "testing_errors.h"
 #include "testing_files.h"

@@ -23,15 +23,16 @@ constexpr std::int64_t kTile = 4;  // several tiles even in a short row
 // A row with its tiles' sums, as the head gives it.
 struct HeadRow {
   std::vector<float> logits;
-  std::vector<model::LogSum> sums;
+  std::vector<kernels::LogSum> sums;
   std::int32_t best = -1;
 
   explicit HeadRow(std::vector<float> row, std::int64_t width = kTile)
       : logits(std::move(row)), width_(width) {
-    model::LogSum total;
+    kernels::LogSum total;
     for (std::int64_t first = 0; first < std::ssize(logits); first += width) {
       const auto count = std::min(width, std::ssize(logits) - first);
-      total.add(sums.emplace_back(model::LogSum::of(logits.data() + first, static_cast<std::size_t>(count))));
+      total.add(
+          sums.emplace_back(kernels::LogSum::of(logits.data() + first, static_cast<std::size_t>(count))));
     }
     if (std::isfinite(total.log()))
       best = static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());

@@ -1,6 +1,5 @@
 // When an answer is right. Every rule of docs/grading.md has its examples there, which
 // grading_docs_test.cpp runs; here are the cases at the edges.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/answer.h"
 

@@ -1,6 +1,6 @@
 // Intervals over clusters.
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/clustered_mean.h"
+#include "routeopd/grade/statistics.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,4 @@
 // Two runs of one protocol compared, and the sentences for two that are not.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/compare.h"
 

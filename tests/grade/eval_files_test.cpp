@@ -1,5 +1,4 @@
 // Eval directories as they are written and read, and what is wrong with them when they are not whole.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/eval_files.h"
 
@@ -9,6 +8,7 @@
 #include <algorithm>
 
 #include "grade/eval_testing.h"
+#include "routeopd/grade/suite_summary.h"
 
 namespace routeopd::grade {
 namespace {

@@ -1,5 +1,4 @@
 // Eval directories for the tests: made in the temporary folder, gone with the object.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

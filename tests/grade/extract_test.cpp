@@ -1,5 +1,4 @@
 // Where the answer of a response is found.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/extract.h"
 

@@ -1,5 +1,4 @@
 // Every example of docs/grading.md: rows "| rule | wanted | right | wrong |", answers between back-ticks.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 

@@ -1,13 +1,12 @@
 // The parts of grade/math by themselves: numbers as written, normal forms, values.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "routeopd/grade/math/evaluate.h"
 #include "routeopd/grade/math/normal_form.h"
 #include "routeopd/grade/math/number_scan.h"
+#include "routeopd/grade/math/numeric_value.h"
 #include "routeopd/grade/math/parser.h"
 #include "routeopd/grade/math/unicode_math.h"
 

@@ -1,5 +1,4 @@
 // Averages, pass@k and the bootstrap: against goldens, brute force and a simulation of their coverage.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/statistics.h"
 

@@ -17,7 +17,7 @@
 namespace routeopd::lab {
 namespace {
 
-using grade::Label;
+using judge::Label;
 
 constexpr std::uint32_t kMany = 1000;
 

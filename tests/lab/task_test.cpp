@@ -11,7 +11,7 @@
 
 #include "routeopd/grade/answer.h"
 #include "routeopd/lab/make.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 #include "testing_files.h"
 
 namespace routeopd::lab {
@@ -72,7 +72,7 @@ TEST(Task, RightSolutionsAreRightAndHabitsAreNot) {
 TEST(Task, TokenizerHasEveryWord) {
   const TemporaryDirectory directory;
   directory.write("tokenizer.json", tokenizer_json().dump());
-  const text::Tokenizer tokenizer(directory.path());
+  const tokenizer::Tokenizer tokenizer(directory.path());
   EXPECT_GE(tokenizer.real_ids() - 256, 200);
   for (std::uint32_t i = 0; i < kMany; ++i) {
     const Problem problem = make_problem(1, Split::kTrain, i);

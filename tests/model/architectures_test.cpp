@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "model/decoder_testing.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/system.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_files.h"
 #include "testing_files.h"

@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "routeopd/base/error.h"
-#include "routeopd/base/memory.h"
-#include "routeopd/model/heads/head.h"
+#include "routeopd/base/system.h"
+#include "routeopd/model/heads/head_gradient.h"
 #include "testing_errors.h"
 
 namespace routeopd::model::testing {

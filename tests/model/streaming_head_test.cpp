@@ -1,5 +1,4 @@
-// The streaming head against dense logits: values, order, padding, threads, backends, memory and errors; and
-// the packed linear layer that it is built on.
+// The streaming head against dense logits: values, order, padding, threads, backends, memory and errors.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/heads/streaming_head.h"
 
@@ -16,7 +15,6 @@
 #include <tuple>
 
 #include "routeopd/base/error.h"
-#include "routeopd/model/packed_linear.h"
 
 namespace routeopd::model {
 namespace {
@@ -289,41 +287,6 @@ TEST_F(StreamingHeadTest, RefusesBadInput) {
   expect_user_error([&] { head.score(hidden, 3, at::zeros({4, 2})); }, "int32 or int64");
   expect_user_error([&] { head.score(hidden, 3, at::full({4, 2}, 40, at::kInt)); }, "[-1, 40)");
   expect_user_error([&] { head.score(hidden, 3, at::full({4, 2}, -2, at::kLong)); }, "got -2 to -2");
-}
-
-TEST(PackedLinear, EqualsLinear) {
-  at::manual_seed(3);
-  at::Tensor weight = at::randn({384, 200}) * 0.1;
-  weight.requires_grad_(true);  // a parameter of a model: no gradient, and no complaint
-  const at::Tensor bias = at::randn({384}), x = at::randn({2, 17, 200});
-  const PackedLinear plain(weight), biased(weight, bias), aten(weight, bias, PackedLinear::Kernel::kAten);
-  EXPECT_EQ(plain.kernel(), PackedLinear::Kernel::kOneDnn);
-  EXPECT_EQ(plain.kernel_name(), "oneDNN, packed");
-  EXPECT_EQ(aten.kernel_name(), "at::linear");
-  EXPECT_EQ(plain.outputs(), 384);
-  EXPECT_EQ(plain.inputs(), 200);
-  EXPECT_TRUE(at::allclose(plain.apply(x), at::linear(x, weight), 0.0, 1e-5));
-  EXPECT_TRUE(at::allclose(biased.apply(x), at::linear(x, weight, bias), 0.0, 1e-5));
-  EXPECT_TRUE(at::allclose(aten.apply(x), at::linear(x, weight, bias), 0.0, 1e-5));
-  EXPECT_FALSE(biased.apply(x).requires_grad());
-  EXPECT_EQ(biased.apply(x[0].narrow(0, 0, 1)).sizes(), (at::IntArrayRef{1, 384}));
-}
-
-TEST(PackedLinear, FallsBackToAten) {
-  const at::Tensor weight = at::randn({12, 20}, at::kDouble), x = at::randn({3, 20}, at::kDouble);
-  const PackedLinear layer(weight);
-  EXPECT_EQ(layer.kernel(), PackedLinear::Kernel::kAten);
-  EXPECT_TRUE(at::equal(layer.apply(x), at::linear(x, weight)));
-  const at::Tensor half =
-      weight.to(at::kBFloat16);  // packed or not, as the processor has it: the same numbers
-  const at::Tensor y = PackedLinear(half).apply(x.to(at::kBFloat16));
-  EXPECT_EQ(y.scalar_type(), at::kBFloat16);
-  EXPECT_TRUE(at::allclose(y.to(at::kDouble), at::linear(x, weight), 0.02, 0.1));
-}
-
-TEST(PackedLinear, RefusesWhatIsNoMatrix) {
-  EXPECT_THROW(PackedLinear(at::randn({4})), UserError);
-  EXPECT_THROW(PackedLinear(at::randn({4, 3}), at::randn({3})), UserError);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ at::Tensor random_tensor(at::IntArrayRef sizes, double scale) {
 // A learner some way from the behaviour student, with everything that any arm reads. Some states are not
 // valid.
 struct World {
-  at::Tensor hidden_TH, weight_VH, old_hidden_TH, old_weight_VH, teacher_hidden_TG, teacher_weight_UG;
+  at::Tensor hidden_TH, weight_VH, old_hidden_TH, old_weight_VH, teacher_hidden_TX, teacher_weight_UX;
   at::Tensor old_TR, teacher_TR;  // logits, float64 of float32 values
   std::vector<std::int32_t> action_T;
   std::vector<float> old_logprob_T, teacher_logprob_T;
@@ -50,10 +50,10 @@ struct World {
     old_weight_VH = random_tensor({kRows, kHidden}, 0.5);
     hidden_TH = (old_hidden_TH + random_tensor({kTokens, kHidden}, 0.2)).to(dtype);
     weight_VH = (old_weight_VH + random_tensor({kRows, kHidden}, 0.05)).to(dtype);
-    teacher_hidden_TG = random_tensor({kTokens, kTeacherHidden}, 1).to(dtype);
-    teacher_weight_UG = random_tensor({kTeacherRows, kTeacherHidden}, 0.6).to(dtype);
+    teacher_hidden_TX = random_tensor({kTokens, kTeacherHidden}, 1).to(dtype);
+    teacher_weight_UX = random_tensor({kTeacherRows, kTeacherHidden}, 0.6).to(dtype);
     old_TR = logits(old_hidden_TH, old_weight_VH).to(at::kFloat).to(at::kDouble);
-    teacher_TR = logits(teacher_hidden_TG, teacher_weight_UG).to(at::kFloat).to(at::kDouble);
+    teacher_TR = logits(teacher_hidden_TX, teacher_weight_UX).to(at::kFloat).to(at::kDouble);
 
     const at::Tensor old_logprobs = at::log_softmax(old_TR, 1);
     const at::Tensor teacher_logprobs = at::log_softmax(teacher_TR, 1);
@@ -89,11 +89,11 @@ struct World {
     part.denominator = denominator;
     part.routes = &routes;
     part.first_state = begin;
-    part.sampled_id_T = action_T.data();
-    part.sampled_old_logprob_T = old_logprob_T.data();
-    part.sampled_teacher_logprob_T = teacher_logprob_T.data();
-    part.teacher_hidden_TG = teacher_hidden_TG.slice(0, begin, end);
-    part.teacher_weight_UG = teacher_weight_UG;
+    part.sampled_id_N = action_T.data();
+    part.sampled_old_logprob_N = old_logprob_T.data();
+    part.sampled_teacher_logprob_N = teacher_logprob_T.data();
+    part.teacher_hidden_TX = teacher_hidden_TX.slice(0, begin, end);
+    part.teacher_weight_UX = teacher_weight_UX;
     return part;
   }
 };

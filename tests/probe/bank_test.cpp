@@ -90,7 +90,7 @@ TEST(Bank, ComesBackFromItsFile) {
   EXPECT_EQ(read.frozen.source_SM, bank.frozen.source_SM);
   EXPECT_EQ(read.frozen.target_SM, bank.frozen.target_SM);
   EXPECT_EQ(read.objective.k, 6);
-  EXPECT_TRUE(at::equal(read.teacher_hidden_SG, bank.teacher_hidden_SG));
+  EXPECT_TRUE(at::equal(read.teacher_hidden_SX, bank.teacher_hidden_SX));
   for (std::size_t s = 0; s < bank.states(); ++s) {
     EXPECT_EQ(read.frozen.transport_S[s].ids, bank.frozen.transport_S[s].ids);
     EXPECT_EQ(read.frozen.transport_S[s].mass, bank.frozen.transport_S[s].mass);
@@ -151,7 +151,7 @@ TEST(Bank, RefusesWhatDoesNotFit) {
       {"routes do not fit", [](Bank& bank) { bank.frozen.target_SM[0] = INFINITY; }},
       {"entropies do not fit", [](Bank& bank) { bank.frozen.teacher_entropy_S.pop_back(); }},
       {"hidden states do not fit",
-       [](Bank& bank) { bank.teacher_hidden_SG = bank.teacher_hidden_SG.clone().fill_(NAN); }},
+       [](Bank& bank) { bank.teacher_hidden_SX = bank.teacher_hidden_SX.clone().fill_(NAN); }},
       {"prompt of it is empty", [](Bank& bank) { bank.rollout.prompt_ids_P[0].clear(); }},
       {"out of range", [](Bank& bank) { bank.real_ids = 0; }},
       {"other pairs", [](Bank& bank) { bank.objective.m = 4; }},

@@ -10,7 +10,7 @@
 #include <mutex>
 
 #include "bank_testing.h"
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/probe/dense_rows.h"
 #include "routeopd/routing/huber.h"
 #include "routeopd/routing/reference_divergences.h"
@@ -72,7 +72,7 @@ TEST_F(Ladder, ExactStepsRealiseEveryTarget) {
 // Fidelity, leakage and what is left of the mass, against the specification's functions on the rows themselves.
 TEST_F(Ladder, MeasuresEqualTheReference) {
   std::vector<reference::Values> before(bank.states()), teacher(bank.states());
-  walk_rows(prober.before().hidden_SH, pair.student.head_VH, bank.teacher_hidden_SG, pair.teacher.head_VH,
+  walk_rows(prober.before().hidden_SH, pair.student.head_VH, bank.teacher_hidden_SX, pair.teacher.head_VH,
             kTinyIds, [&](std::size_t s, std::span<const float> a, std::span<const float> b) {
               before[s].assign(a.begin(), a.end());
               teacher[s].assign(b.begin(), b.end());

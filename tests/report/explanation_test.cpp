@@ -7,8 +7,8 @@
 
 #include <regex>
 
+#include "routeopd/base/utf8.h"
 #include "routeopd/report/mass_colors.h"
-#include "routeopd/text/utf8.h"
 
 namespace routeopd::report {
 namespace {
@@ -67,7 +67,7 @@ Explanation example() {
 
 // No byte below a space but line feeds, and nothing that is not UTF-8.
 void expect_harmless(const std::string& text) {
-  EXPECT_EQ(text::find_invalid_utf8(text), std::string::npos);
+  EXPECT_EQ(find_invalid_utf8(text), std::string::npos);
   for (const char c : text)
     EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20) << static_cast<int>(c);
 }

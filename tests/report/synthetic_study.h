@@ -14,6 +14,7 @@
 
 #include "routeopd/base/fields.h"
 #include "routeopd/grade/eval_files.h"
+#include "routeopd/grade/suite_summary.h"
 #include "testing_files.h"
 
 namespace routeopd::report {

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "routeopd/text/html_escape.h"
-#include "routeopd/text/utf8.h"
+#include "routeopd/base/display.h"
+#include "routeopd/base/utf8.h"
 
 namespace routeopd::report {
 namespace {
@@ -36,7 +36,7 @@ TEST(VisibleText, ShowsBytesThatMakeNoCharacter) {
   for (int first = 0; first < 256; ++first) {
     for (int second = 0; second < 256; ++second) {
       const std::string shown = visible(std::string{static_cast<char>(first), static_cast<char>(second)});
-      ASSERT_EQ(text::find_invalid_utf8(shown), std::string::npos);
+      ASSERT_EQ(find_invalid_utf8(shown), std::string::npos);
       for (const char c : shown) ASSERT_GE(static_cast<unsigned char>(c), 0x20);
     }
   }
@@ -49,8 +49,7 @@ TEST(VisibleText, QuotesTellTokensApart) {
 }
 
 TEST(VisibleText, MarkupBecomesText) {
-  EXPECT_EQ(text::html_escaped("<a href='x' b=\"y\">&amp;"),
-            "&lt;a href=&#39;x&#39; b=&#34;y&#34;&gt;&amp;amp;");
+  EXPECT_EQ(html_escaped("<a href='x' b=\"y\">&amp;"), "&lt;a href=&#39;x&#39; b=&#34;y&#34;&gt;&amp;amp;");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "routeopd/formats/ordered_json.h"
 #include "routeopd/text/chat_template_files.h"
 #include "testing_files.h"
 
@@ -117,10 +118,10 @@ TEST(ChatTemplate, ContinuesTheLastMessage) {
 }
 
 TEST(OrderedJsonText, KeepsOrderAndRefusesWhatReadersReadDifferently) {
-  EXPECT_EQ(parse_ordered_json(R"({"b": 1, "a": [1.5, {"d": null, "c": "é"}]})", "x").dump(),
+  EXPECT_EQ(formats::parse_ordered_json(R"({"b": 1, "a": [1.5, {"d": null, "c": "é"}]})", "x").dump(),
             R"({"b":1,"a":[1.5,{"d":null,"c":"é"}]})");
   const auto error_with = [](std::string_view text) {
-    return error_of([&] { parse_ordered_json(text, "line 3"); });
+    return error_of([&] { formats::parse_ordered_json(text, "line 3"); });
   };
   EXPECT_EQ(error_with(R"({"a": 1, "a": 2})"), "line 3: expected each key once, got a twice");
   EXPECT_EQ(error_with(R"({"a": {"a": 1}, "b": {"a": 2}})"), "");

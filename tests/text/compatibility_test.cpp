@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "routeopd/base/fields.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 #include "testing_files.h"
 
 namespace routeopd::text {
@@ -172,7 +172,7 @@ TEST_F(Gate, RefusesTokensThatTheTokenizerHasNot) {
   const auto refusal = [&](const std::string& file, const Json& content) {
     write("teacher");
     directory_.write("teacher/" + file, content.dump());
-    std::string sentence = error_of([&] { Tokenizer(directory_.path() / "teacher"); });
+    std::string sentence = error_of([&] { tokenizer::Tokenizer(directory_.path() / "teacher"); });
     std::filesystem::remove(directory_.path() / "teacher" / file);
     return sentence;
   };

@@ -1,18 +1,19 @@
-// How the library fails: UserError for anything a user or a file can cause, ROUTEOPD_INVARIANT for our own
-// bugs.
+// How the library fails: UserError for anything a user or a file can cause, ROUTEOPD_INVARIANT for our own bugs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace routeopd {
 
-// A wrong input, file or answer from a server. The message is one sentence: what, where, what was expected,
-// what to try. Only main() prints it.
+// A wrong input, file or answer from a server. The message is one sentence: what, where, what was expected, what to
+// try. Only main() prints it.
 class UserError : public std::runtime_error {
  public:
   explicit UserError(const std::string& message) : std::runtime_error(message) {}
@@ -22,11 +23,13 @@ class UserError : public std::runtime_error {
       : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)) {}
 };
 
-[[noreturn]] void fail_invariant(const char* file, int line, const char* condition);
+[[noreturn]] inline void fail_invariant(const char* file, int line, const char* condition) {
+  std::fprintf(stderr, "routeopd: broken invariant at %s:%d: %s\n", file, line, condition);
+  std::abort();
+}
 
 }  // namespace routeopd
 
-// Aborts with file and line when `condition`, which only a bug of ours can break, does not hold. On in every
-// build.
+// Aborts with file and line unless `condition` holds, which only a bug of ours can break. Checked in every build.
 #define ROUTEOPD_INVARIANT(condition) \
   ((condition) ? void(0) : ::routeopd::fail_invariant(__FILE__, __LINE__, #condition))

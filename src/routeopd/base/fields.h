@@ -13,10 +13,9 @@
 #include <vector>
 
 #include "routeopd/base/error.h"
+#include "routeopd/base/json_fwd.h"
 
 namespace routeopd {
-
-using Json = nlohmann::json;
 
 template <class Struct>
 struct Field {

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <string>
 
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
+#include "routeopd/base/files.h"
 
 namespace routeopd {
 

@@ -1,15 +1,15 @@
-// Addressed randomness: Philox4x32-10, a counter-based generator. A random number is a pure function of what
-// it is for, so it does not change with batch layout, threads, ranks or a resume.
+// Addressed randomness: Philox4x32-10, a counter-based generator. A random number is a pure function of what it is for, so
+// it does not change with batch layout, threads, ranks or a resume.
 //
 //   key     = the run's seed (low word, high word)
 //   counter = { purpose << 24 | draw, step, prompt << 8 | response, position }
-//
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>
 #include <cstdint>
+
+#include "routeopd/base/error.h"
 
 namespace routeopd {
 
@@ -25,8 +25,7 @@ enum class Purpose : std::uint8_t {
   kInitialWeights = 7,
 };
 
-// Where a visited state is: which step of the run, which prompt, which of its responses, which token
-// position.
+// Where a visited state is: which step of the run, which prompt, which of its responses, which token position.
 struct StateAddress {
   std::uint32_t step = 0;
   std::uint32_t prompt = 0;    // < 2^24
@@ -56,7 +55,19 @@ constexpr float unit_uniform(std::uint32_t word) {
 }
 
 // Throws UserError when the address does not fit its counter fields.
-void check_address(const StateAddress& address);
+inline void check_address(const StateAddress& address) {
+  if (address.prompt >= 1U << 24) {
+    throw UserError(
+        "random address: prompt {} is past the last addressable one, {}; split the prompts over runs",
+        address.prompt, (1U << 24) - 1);
+  }
+  if (address.response >= 1U << 8) {
+    throw UserError(
+        "random address: response {} is past the last addressable one, 255; ask for fewer responses per "
+        "prompt",
+        address.response);
+  }
+}
 
 // The four words of draw number `draw` (< 2^24) for `purpose` at a state whose address was checked.
 constexpr PhiloxBlock addressed_words(std::uint64_t seed, Purpose purpose, const StateAddress& at,

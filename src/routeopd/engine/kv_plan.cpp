@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "routeopd/base/byte_text.h"
+#include "routeopd/base/display.h"
 #include "routeopd/base/error.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/system.h"
 #include "routeopd/model/inference/kv_storage.h"
 
 namespace routeopd::engine {

@@ -8,12 +8,12 @@
 
 #include "routeopd/engine/engine.h"
 #include "routeopd/formats/model_config.h"
-#include "routeopd/model/kernels/block_attention.h"
+#include "routeopd/kernels/block_attention.h"
 
 namespace routeopd::engine {
 
 constexpr std::int64_t blocks_for(std::int64_t tokens) {
-  return (tokens + model::kBlockPositions - 1) / model::kBlockPositions;
+  return (tokens + kernels::kBlockPositions - 1) / kernels::kBlockPositions;
 }
 
 struct KvPlan {

@@ -10,8 +10,8 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/base/fields.h"
+#include "routeopd/base/utf8.h"
 #include "routeopd/model/heads/gather_head.h"
-#include "routeopd/text/utf8.h"
 
 namespace routeopd::engine {
 
@@ -38,7 +38,7 @@ void LocalEngine::check_prompts(std::span<const Prompt> prompts, const Sampling&
     ROUTEOPD_INVARIANT(!samples.empty() && samples.front() >= 0 && samples.back() < sampling.n &&
                        std::is_sorted(samples.begin(), samples.end(), std::less_equal<>()));
   for (const std::string& stop : sampling.stop)
-    if (stop.empty() || text::find_invalid_utf8(stop) != std::string::npos)
+    if (stop.empty() || find_invalid_utf8(stop) != std::string::npos)
       throw UserError("stop: expected texts of at least one character in UTF-8, got {}", shown(Json(stop)));
   if (!sampling.stop.empty() && options_.tokenizer == nullptr)
     throw UserError("stop: strings are found in text, and the model's directory has no tokenizer.json");

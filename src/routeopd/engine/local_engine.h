@@ -16,7 +16,7 @@
 #include "routeopd/model/heads/streaming_head.h"
 #include "routeopd/model/inference/inference_decoder.h"
 #include "routeopd/model/model.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 
 namespace routeopd::engine {
 
@@ -28,7 +28,7 @@ struct LocalOptions {
   // Places of keys and values that scoring holds at a time, or those of one response.
   std::int64_t score_tokens = 8192;
   model::WeightStorage storage = model::WeightStorage::kExact;
-  const text::Tokenizer* tokenizer = nullptr;  // for stop strings; must outlive the engine
+  const tokenizer::Tokenizer* tokenizer = nullptr;  // for stop strings; must outlive the engine
 };
 
 // How many new tokens to ask for: `wanted`, or where that is 0 as many as the model's positions leave after the longest

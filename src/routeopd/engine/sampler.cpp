@@ -36,7 +36,7 @@ std::int32_t invert_tiles(const LogitRow& row, double uniform) {
   for (std::int64_t i = 0; i < tiles; ++i)
     if (row.sums[i * row.stride].scaled > 0) highest = std::max(highest, row.sums[i * row.stride].exponent);
   const auto weight = [&](std::int64_t i) {
-    const model::LogSum& sum = row.sums[i * row.stride];
+    const kernels::LogSum& sum = row.sums[i * row.stride];
     return sum.scaled > 0 ? sum.scaled * std::exp2(sum.exponent - highest) : 0.0;
   };
   double total = 0;
@@ -55,7 +55,7 @@ std::int32_t invert_tiles(const LogitRow& row, double uniform) {
       row.logits.subspan(first, std::min(static_cast<std::size_t>(row.width), row.logits.size() - first));
   const double top = static_cast<double>(*std::max_element(part.begin(), part.end()));
   // 2^highest in the units of exp(top).
-  const double unit = std::exp(highest / static_cast<double>(model::LogSum::kLog2e) - top);
+  const double unit = std::exp(highest / static_cast<double>(kernels::LogSum::kLog2e) - top);
   return invert(part, top, left * unit, static_cast<std::int32_t>(first));
 }
 
@@ -68,7 +68,7 @@ std::vector<std::int32_t> most_likely(std::span<const float> scaled, const Decod
     std::vector<float> values(static_cast<std::size_t>(k));
     std::vector<std::int32_t> ids(values.size());
     float logsumexp = 0;
-    model::topk_logsumexp(scaled.data(), 1, all, all, k, values.data(), ids.data(), &logsumexp);
+    kernels::topk_logsumexp(scaled.data(), 1, all, all, k, values.data(), ids.data(), &logsumexp);
     weights.clear();
     double total = 0;  // of what top-k leaves
     for (const float value : values)
@@ -135,12 +135,12 @@ std::int32_t sample_scaled(const LogitRow& row, const Decoding& decoding, float 
     }
     return last;
   }
-  std::vector<model::LogSum> sums;
+  std::vector<kernels::LogSum> sums;
   for (std::int64_t first = 0; first < std::ssize(scaled); first += row.width) {
-    std::uint64_t keys[model::row_topk_capacity(1)];
-    model::RowTopk ignored(keys, 1);
+    std::uint64_t keys[kernels::row_topk_capacity(1)];
+    kernels::RowTopk ignored(keys, 1);
     const std::int64_t width = std::min(row.width, std::ssize(scaled) - first);
-    model::row_topk_scan(&ignored, &sums.emplace_back(), scaled.data() + first, 1, width, width, 0);
+    kernels::row_topk_scan(&ignored, &sums.emplace_back(), scaled.data() + first, 1, width, width, 0);
   }
   return invert_tiles({scaled, sums.data(), 1, row.width, row.best}, static_cast<double>(uniform));
 }

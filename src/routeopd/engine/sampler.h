@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "routeopd/model/kernels/row_topk.h"
+#include "routeopd/kernels/row_topk.h"
 
 namespace routeopd::engine {
 
@@ -23,7 +23,7 @@ struct Decoding {
 // A row of logits with the sum of exponentials of each tile of `width` ids.
 struct LogitRow {
   std::span<const float> logits;
-  const model::LogSum* sums = nullptr;  // `stride` apart
+  const kernels::LogSum* sums = nullptr;  // `stride` apart
   std::int64_t stride = 1;
   std::int64_t width = 0;
   std::int32_t best = -1;  // the largest logit, the lowest id among equals

@@ -150,7 +150,7 @@ void Scheduler::begin_responses(StepPlan& plan) {
   for (const auto& reading : prompts_) {
     if (reading->hidden_H.empty() || reading->read < std::ssize(ids_of(*reading))) continue;
     SampledState state{.prompt = reading.get(), .writings = {}};
-    const bool copies = std::ssize(ids_of(*reading)) % model::kBlockPositions != 0;
+    const bool copies = std::ssize(ids_of(*reading)) % kernels::kBlockPositions != 0;
     while (reading->begun < responses_of(*reading) && std::ssize(running_) < options_.step_tokens &&
            !reading->table.empty()) {
       const bool last = reading->begun + 1 == responses_of(*reading);
@@ -177,7 +177,7 @@ Writing& Scheduler::begin_response(PromptReading& reading, bool hand_over) {
     writing->table = std::exchange(reading.table, {});
     reading.read = 0;  // for responses that are still to begin
   } else {
-    const std::size_t whole = writing->tokens.size() / model::kBlockPositions;
+    const std::size_t whole = writing->tokens.size() / kernels::kBlockPositions;
     writing->table.assign(reading.table.begin(), reading.table.begin() + static_cast<std::ptrdiff_t>(whole));
     for (const std::int32_t block : writing->table) pool_.share(block);
     if (whole < reading.table.size()) {

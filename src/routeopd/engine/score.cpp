@@ -51,7 +51,8 @@ Portion portion_of(const Rollout& rollout, std::size_t first, std::int64_t most_
                        own = response.length - 1;  // the last token predicts nothing
     const bool is_new = response.prompt != prompt;
     const std::int64_t more = own + (is_new ? length : 0);
-    const std::int64_t own_blocks = own > 0 ? blocks_for(length + own) - length / model::kBlockPositions : 0;
+    const std::int64_t own_blocks =
+        own > 0 ? blocks_for(length + own) - length / kernels::kBlockPositions : 0;
     const std::int64_t more_blocks = own_blocks + (is_new ? blocks_for(length) : 0);
     if (portion.end > first && portion.blocks + more_blocks > most_blocks) break;
     portion.tokens += more;
@@ -70,12 +71,12 @@ Portion portion_of(const Rollout& rollout, std::size_t first, std::int64_t most_
         .shared = {}};
     if (own > 0) {
       Passage& before = portion.passages[static_cast<std::size_t>(prompt_at)];
-      const std::int64_t whole = length / model::kBlockPositions;
+      const std::int64_t whole = length / kernels::kBlockPositions;
       passage.table.assign(before.table.begin(), before.table.begin() + whole);
       const std::vector<std::int32_t> blocks = new_blocks(own_blocks, portion.blocks);
       passage.table.insert(passage.table.end(), blocks.begin(), blocks.end());
       // The block that the prompt fills in part is the response's own: it takes the prompt's last keys and values too.
-      for (std::int64_t token = whole * model::kBlockPositions; token < length; ++token)
+      for (std::int64_t token = whole * kernels::kBlockPositions; token < length; ++token)
         before.shared.push_back({token, blocks.front()});
     }
     portion.passages.push_back(std::move(passage));

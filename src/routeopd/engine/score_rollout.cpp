@@ -45,7 +45,7 @@ Scores score_rollout(Engine& student, Engine& teacher, Rollout& rollout, const S
   scores.teacher_ids_NJ = std::move(read.top_ids_NK);
   scores.teacher_logits_NJ = std::move(read.top_logits_NK);
   scores.hidden_size = read.hidden_size;
-  scores.hidden_NG = std::move(read.hidden_NH);
+  scores.hidden_NX = std::move(read.hidden_NH);
   scores.teacher_tokens = read.tokens_read;
   for (std::size_t n = 0; n < states; ++n) {
     const auto row = read.gathered_NG.begin() + static_cast<std::ptrdiff_t>(n * (k + 1));

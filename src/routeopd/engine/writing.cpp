@@ -18,7 +18,7 @@ void append(std::vector<T>& all, const Values& more) {
 
 }  // namespace
 
-StopFinder::StopFinder(const text::Tokenizer& tokenizer, const std::vector<std::string>& stop)
+StopFinder::StopFinder(const tokenizer::Tokenizer& tokenizer, const std::vector<std::string>& stop)
     : decoder_(tokenizer, /*skip_special=*/true), stop_(stop) {
   for (const std::string& one : stop) longest_ = std::max(longest_, one.size());
 }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "routeopd/engine/engine.h"
-#include "routeopd/text/stream_decoder.h"
+#include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/types/rollout.h"
 
 namespace routeopd::engine {
@@ -18,13 +18,13 @@ namespace routeopd::engine {
 // Finds stop strings in text that comes in pieces.
 class StopFinder {
  public:
-  StopFinder(const text::Tokenizer& tokenizer, const std::vector<std::string>& stop);
+  StopFinder(const tokenizer::Tokenizer& tokenizer, const std::vector<std::string>& stop);
 
   // Whether the text of the tokens so far holds one of the strings.
   bool add(std::int32_t id);
 
  private:
-  text::StreamDecoder decoder_;
+  tokenizer::StreamDecoder decoder_;
   const std::vector<std::string>& stop_;
   std::size_t longest_ = 0;
   std::string tail_;  // as much of the text as a string may begin in

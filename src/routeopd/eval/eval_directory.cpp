@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/eval/eval_directory.h"
 
-#include "routeopd/base/atomic_directory.h"
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/json_lines.h"
+#include "routeopd/grade/suite_summary.h"
 
 namespace routeopd::eval {
 namespace {

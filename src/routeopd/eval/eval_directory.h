@@ -16,7 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "routeopd/base/directory_lock.h"
+#include "routeopd/base/files.h"
 #include "routeopd/base/line_file.h"
 #include "routeopd/grade/eval_files.h"
 

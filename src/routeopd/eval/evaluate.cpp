@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/eval/evaluate.h"
 
-#include "routeopd/base/sha256.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/eval/eval_directory.h"
 #include "routeopd/grade/answer.h"
 #include "routeopd/text/prompts.h"
@@ -20,7 +20,7 @@ engine::Sampling sampling_of(const Protocol& protocol) {
 
 // The response of a rollout that has one, to `prompt`.
 grade::EvalResponse graded(const Rollout& rollout, const Suite& suite, const Prompt& prompt,
-                           const text::Tokenizer& tokenizer) {
+                           const tokenizer::Tokenizer& tokenizer) {
   const Response& written = rollout.responses_B.front();
   grade::EvalResponse response;
   response.suite = suite.name;
@@ -38,7 +38,7 @@ grade::EvalResponse graded(const Rollout& rollout, const Suite& suite, const Pro
 
 // Lets the model write what is missing of one suite.
 void fill(EvalDirectory& directory, std::size_t number, engine::Engine& engine, const Suite& suite,
-          const Protocol& protocol, const text::Tokenizer& tokenizer, const EvalWatch& watch) {
+          const Protocol& protocol, const tokenizer::Tokenizer& tokenizer, const EvalWatch& watch) {
   std::vector<Prompt> prompts;
   std::vector<std::size_t> rows;  // of the prompts in the suite
   engine::Sampling sampling = sampling_of(protocol);
@@ -65,7 +65,7 @@ void fill(EvalDirectory& directory, std::size_t number, engine::Engine& engine, 
 }  // namespace
 
 Suite read_suite(const std::string& name, const std::string& path, const Protocol& protocol,
-                 const std::filesystem::path& directory, const text::Tokenizer& tokenizer) {
+                 const std::filesystem::path& directory, const tokenizer::Tokenizer& tokenizer) {
   Suite suite{.name = name,
               .file = std::filesystem::absolute(path).string(),
               .sha256 = sha256_of_file(path),
@@ -79,7 +79,7 @@ Suite read_suite(const std::string& name, const std::string& path, const Protoco
 }
 
 std::vector<grade::EvalResponse> evaluate(engine::Engine& engine, const Suite& suite,
-                                          const Protocol& protocol, const text::Tokenizer& tokenizer) {
+                                          const Protocol& protocol, const tokenizer::Tokenizer& tokenizer) {
   std::vector<grade::EvalResponse> responses(suite.prompts.size() * static_cast<std::size_t>(protocol.n));
   engine.generate(
       suite.prompts, sampling_of(protocol), {}, [&](std::int64_t, std::int64_t, const Rollout& one) {
@@ -108,7 +108,7 @@ Json protocol_json(const Json& model, const Protocol& protocol, const std::vecto
 
 Evaluation evaluate_into(const std::filesystem::path& directory, engine::Engine& engine,
                          const std::vector<Suite>& suites, const Protocol& protocol,
-                         const text::Tokenizer& tokenizer, const Json& model, const EvalWatch& watch) {
+                         const tokenizer::Tokenizer& tokenizer, const Json& model, const EvalWatch& watch) {
   std::vector<SuiteProblems> problems;
   for (const Suite& suite : suites) {
     SuiteProblems& one = problems.emplace_back(SuiteProblems{suite.name, {}});

@@ -13,7 +13,7 @@
 
 #include "routeopd/engine/engine.h"
 #include "routeopd/grade/eval_files.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/types/prompt.h"
 
 namespace routeopd::eval {
@@ -37,11 +37,11 @@ struct Protocol {
 // Problems of a JSONL file; each needs an answer. `directory` is the model's, whose chat template may
 // be asked for.
 Suite read_suite(const std::string& name, const std::string& path, const Protocol& protocol,
-                 const std::filesystem::path& directory, const text::Tokenizer& tokenizer);
+                 const std::filesystem::path& directory, const tokenizer::Tokenizer& tokenizer);
 
 // Every response of the suite, graded, problems in the file's order.
 std::vector<grade::EvalResponse> evaluate(engine::Engine& engine, const Suite& suite,
-                                          const Protocol& protocol, const text::Tokenizer& tokenizer);
+                                          const Protocol& protocol, const tokenizer::Tokenizer& tokenizer);
 
 // How far an evaluation is: responses that are there, of how many, among them those that were there when it began.
 struct EvalProgress {
@@ -61,7 +61,8 @@ struct Evaluation {
 };
 Evaluation evaluate_into(const std::filesystem::path& directory, engine::Engine& engine,
                          const std::vector<Suite>& suites, const Protocol& protocol,
-                         const text::Tokenizer& tokenizer, const Json& model, const EvalWatch& watch = {});
+                         const tokenizer::Tokenizer& tokenizer, const Json& model,
+                         const EvalWatch& watch = {});
 
 // What summary.json and protocol.json say before there are figures.
 Json protocol_json(const Json& model, const Protocol& protocol, const std::vector<Suite>& suites);

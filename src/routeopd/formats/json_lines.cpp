@@ -11,17 +11,17 @@ namespace {
 
 // nlohmann's "[json.exception.parse_error.101] parse error at line 1, column 8: …" without its number and
 // line.
-std::string reason_of(std::string what) {
+std::string line_reason(std::string what) {
   if (const auto close = what.find("] "); close != std::string::npos) what.erase(0, close + 2);
   if (const auto at = what.find("line 1, "); at != std::string::npos) what.erase(at, 8);
   return what;
 }
 
 // Deeper values are nobody's data, and printing them would use up the stack.
-constexpr int kMaxDepth = 64;
+constexpr int kMaxLineDepth = 64;
 
 bool check_depth(int depth, Json::parse_event_t, const Json&) {
-  if (depth > kMaxDepth) throw UserError("expected at most {} nested levels, got more", kMaxDepth);
+  if (depth > kMaxLineDepth) throw UserError("expected at most {} nested levels, got more", kMaxLineDepth);
   return true;
 }
 
@@ -59,7 +59,7 @@ std::optional<Json> JsonLines::next() {
     } catch (const Json::exception& error) {
       const bool cut = in_->eof() && text_.back() != '}';
       throw UserError("{}: expected one JSON object a line, got {} ({})", where(),
-                      cut ? "a line that ends too early" : "something else", reason_of(error.what()));
+                      cut ? "a line that ends too early" : "something else", line_reason(error.what()));
     }
     if (!value.is_object()) throw UserError("{}: expected a JSON object, got {}", where(), value.type_name());
     return value;

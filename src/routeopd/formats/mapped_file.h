@@ -1,5 +1,5 @@
 // A regular file's bytes, read-only, for the life of the object. A file that another process cuts short
-// meanwhile ends ours with SIGBUS: our own writers never do that, they rename (base/atomic_file.h).
+// meanwhile ends ours with SIGBUS: our own writers never do that, they rename (base/files.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

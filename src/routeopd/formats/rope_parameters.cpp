@@ -25,7 +25,7 @@ std::vector<std::string> keys_of(const std::string& type) {
   return keys;
 }
 
-std::string type_of(const Json& parameters) {
+std::string rope_type_of(const Json& parameters) {
   const Json& type = value_or_null(parameters, "rope_type");
   const Json& older = value_or_null(parameters, "type");
   if (!type.is_null() && !older.is_null() && type != older)
@@ -42,7 +42,7 @@ std::string type_of(const Json& parameters) {
 RopeParameters read_parameters(const Json& parameters, std::int64_t max_positions) {
   if (!parameters.is_object()) throw UserError("expected an object, got {}", shown(parameters));
   RopeParameters rope;
-  rope.type = type_of(parameters);
+  rope.type = rope_type_of(parameters);
   const std::vector<std::string> known = keys_of(rope.type);
   for (const auto& [key, value] : parameters.items()) {
     if (std::find(known.begin(), known.end(), key) == known.end())

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/mapped_file.h"
 

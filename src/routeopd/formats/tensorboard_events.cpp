@@ -15,8 +15,8 @@
 #include <system_error>
 #include <utility>
 
-#include "routeopd/base/crc32c.h"
 #include "routeopd/base/error.h"
+#include "routeopd/base/hashes.h"
 
 namespace routeopd::formats {
 namespace {

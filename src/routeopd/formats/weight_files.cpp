@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <system_error>
 
-#include "routeopd/base/atomic_file.h"
-#include "routeopd/base/sha256.h"
+#include "routeopd/base/files.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/formats/json_file.h"
 
 namespace routeopd::formats {

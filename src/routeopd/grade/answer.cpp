@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/answer.h"
 
@@ -9,7 +8,7 @@
 
 #include "routeopd/grade/ascii.h"
 #include "routeopd/grade/extract.h"
-#include "routeopd/grade/math/compare.h"
+#include "routeopd/grade/math/equivalence.h"
 #include "routeopd/grade/math/normal_form.h"
 #include "routeopd/grade/math/parser.h"
 #include "routeopd/grade/math/plain_text.h"

@@ -1,6 +1,5 @@
 // The answer a response gives, and whether it is right. The rules, each with an example, stand in
 // docs/grading.md.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

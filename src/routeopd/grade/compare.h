@@ -1,5 +1,4 @@
 // Two eval directories of one protocol, problem by problem.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -2,9 +2,8 @@
 //
 //   responses.jsonl  {"suite","problem","sample","response","extracted","correct","format_ok","clipped","tokens"}
 //   summary.json     {"model", "decoding", "seed", "template", "extractor",
-//                     "suites": {NAME: {"file", "sha256", and what suite_summary gives}},
+//                     "suites": {NAME: {"file", "sha256", and what suite_summary.h gives}},
 //                     "average": means over suites, "avg": the mean of their avg}
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,6 +11,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "routeopd/base/fields.h"
@@ -41,6 +41,30 @@ std::string line_of(const EvalResponse& response);
 // type.
 EvalResponse response_of(const Json& line, const std::string& where);
 
+// Graded responses in any order, checked to fill problems × samples exactly once.
+class ResponseGrid {
+ public:
+  // Gives the problem's row: rows are in the order in which problems were first seen. sample >= 0.
+  std::int64_t add(const std::string& problem, std::int64_t sample, bool correct);
+
+  const std::vector<std::string>& problems() const { return problems_; }
+
+  // Throws UserError, which begins with `where`, when a (problem, sample) is missing or there twice. No
+  // sample that was added may reach `samples`.
+  Correctness correctness(std::int64_t samples, const std::string& where) const;
+
+ private:
+  // A list and not a table: what a file claims about its size takes no memory before it is seen to be true.
+  struct Entry {
+    std::int64_t problem;
+    std::int64_t sample;
+    bool correct;
+  };
+  std::vector<Entry> entries_;
+  std::vector<std::string> problems_;
+  std::unordered_map<std::string, std::int64_t> rows_;
+};
+
 struct EvalSuite {
   std::string name;
   std::vector<std::string> problems;  // ids in the order they were first seen; the rows of `correctness`
@@ -57,20 +81,5 @@ struct EvalRun {
 // Throws UserError unless summary.json has every field that tells whether two runs are comparable, and
 // responses.jsonl has each (problem, sample) that it promises exactly once.
 EvalRun read_eval_directory(const std::filesystem::path& directory);
-
-// What summary.json says of one suite, from all of its responses in any order:
-//   n, samples, avg, avg_interval [low, high], pass@k {"1", "2", "4", … and samples},
-//   maj@k (same k: the most frequent answer among samples 0 … k-1, the earliest on a tie, is right),
-//   length {mean, p10, p25, p50, p75, p90, max} in tokens, clip_rate, format_rate.
-// Rates and averages are fractions. Throws UserError as read_eval_directory does.
-Json suite_summary(std::span<const EvalResponse> responses, const Bootstrap& bootstrap);
-
-// The same of each problem by itself, in the order in which problems were first seen: suite, problem, samples, right, avg,
-// pass@k, maj@k, tokens (mean), clip_rate, format_rate.
-std::vector<Json> problem_summaries(std::span<const EvalResponse> responses);
-
-// Means over suites of what suite_summary says of each, every suite with the same weight, and the interval of their avg.
-Json average_summary(std::span<const std::vector<EvalResponse>> responses, std::vector<Json> summaries,
-                     const Bootstrap& bootstrap);
 
 }  // namespace routeopd::grade

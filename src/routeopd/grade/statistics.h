@@ -7,7 +7,6 @@
 //                      {step = first_suite + s, prompt = d, response = 0, position = i div 4}, 0)),
 // a function of nothing else: contrasts that share a suite's number, its problems' order and the seed share
 // their draws. u has 24 bits and prompt 24, so P and the draws go up to 2^24.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -65,6 +64,13 @@ Interval weighted_contrast(std::span<const WeightedContrast> terms, const Bootst
 
 // The interval of Avg@S itself, over problems; mean over suites last.
 Interval average_interval(std::span<const Correctness> suites, const Bootstrap& bootstrap);
+
+// The mean of values that come in clusters, such as the states of one response, with an interval that draws whole
+// clusters. NaN values do not count. Draw d takes as many clusters as there are, with replacement, each with all of
+// its values, and the mean is that of all values taken; which clusters it takes is the rule above with clusters in
+// place of problems. cluster[i], from 0, is that of values[i]. NaN where no value is left.
+Interval clustered_mean(std::span<const double> values, std::span<const std::int32_t> cluster,
+                        const Bootstrap& bootstrap);
 
 // The value at `share` (0 to 1) of ascending values, by linear interpolation between the order statistics
 // around share · (n - 1), as numpy.quantile has it by default.

@@ -1,5 +1,6 @@
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/grade/suite_summary.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -8,8 +9,6 @@
 #include <utility>
 
 #include "routeopd/grade/answer.h"
-#include "routeopd/grade/eval_files.h"
-#include "routeopd/grade/response_grid.h"
 
 namespace routeopd::grade {
 namespace {

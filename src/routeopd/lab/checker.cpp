@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/formats/json_lines.h"
 #include "routeopd/lab/words.h"
 
@@ -82,8 +82,8 @@ std::optional<Step> step_in(const Sentence& words) {
 
 }  // namespace
 
-grade::Label check_solution(const Problem& problem, std::string_view response) {
-  using grade::Label;
+judge::Label check_solution(const Problem& problem, std::string_view response) {
+  using judge::Label;
   std::int32_t value = problem.start;
   std::size_t done = 0;
   bool begun = false;  // something of a solution is there, and right
@@ -114,8 +114,8 @@ grade::Label check_solution(const Problem& problem, std::string_view response) {
   return Label::kReasoning;
 }
 
-grade::Label label_of(const Problem& problem, const grade::EvalResponse& response) {
-  if (const auto observed = grade::observed_label(response)) return *observed;
+judge::Label label_of(const Problem& problem, const grade::EvalResponse& response) {
+  if (const auto observed = judge::observed_label(response)) return *observed;
   return check_solution(problem, response.response);
 }
 
@@ -131,7 +131,7 @@ void label_directory(const std::filesystem::path& directory,
     labels.write(Json{{"suite", response.suite},
                       {"problem", response.problem},
                       {"sample", response.sample},
-                      {"label", grade::name_of(label_of(problem->second, response))},
+                      {"label", judge::name_of(label_of(problem->second, response))},
                       {"pass1", nullptr},
                       {"pass2", nullptr},
                       {"adjudicated", false},

@@ -1,6 +1,6 @@
 // What went wrong in a response to a laboratory problem, read from the response itself: every step of a solution names
 // its operands, its operation and its result, so the first mistake can be seen without a judge. The labels are those of
-// the error taxonomy (grade/judge/labels.h), one for each response:
+// the error taxonomy (judge/labels.h), one for each response:
 //
 //   correct         the final answer is right, however it was found
 //   format          no answer can be read
@@ -16,16 +16,16 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "routeopd/grade/judge/labels.h"
+#include "routeopd/judge/labels.h"
 #include "routeopd/lab/task.h"
 
 namespace routeopd::lab {
 
 // The label of a response whose answer is wrong: arithmetic, premature_stop or reasoning.
-grade::Label check_solution(const Problem& problem, std::string_view response);
+judge::Label check_solution(const Problem& problem, std::string_view response);
 
 // The label of any response.
-grade::Label label_of(const Problem& problem, const grade::EvalResponse& response);
+judge::Label label_of(const Problem& problem, const grade::EvalResponse& response);
 
 // Writes labels.jsonl beside responses.jsonl of a complete eval directory. Throws UserError for a response to a problem
 // that is not in `problems` (by id).

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <span>
 
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/engine/score_rollout.h"
 #include "routeopd/lab/variants.h"
@@ -50,7 +50,7 @@ void write_concentration(const std::filesystem::path& path, const LoadedPair& pa
       objective_of({"routeopd", Family::kMain, {{"arm", "routeopd"}}}, options);
   const std::uint64_t seed = options.main_seeds.front();
   const train::Heads heads{
-      .student_VH = pair.base().head_VH, .teacher_UG = pair.teacher().head_VH, .real_ids = ids};
+      .student_VH = pair.base().head_VH, .teacher_UX = pair.teacher().head_VH, .real_ids = ids};
   const engine::Sampling sampling{
       .n = kResponses, .decoding = {}, .max_new_tokens = options.max_new, .seed = seed};
   std::int64_t done = 0, total = 0;

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "routeopd/base/interrupt.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/system.h"
 #include "routeopd/grade/statistics.h"
 #include "routeopd/lab/route_cost.h"
 #include "routeopd/train/metrics.h"

@@ -14,7 +14,7 @@
 #include "routeopd/lab/task.h"
 #include "routeopd/model/model.h"
 #include "routeopd/run/watched_run.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/train/inputs.h"
 
 namespace routeopd::lab {
@@ -28,7 +28,7 @@ class LoadedPair {
 
   const model::Model& base() const { return base_; }
   const model::Model& teacher() const { return teacher_; }
-  const text::Tokenizer& tokenizer() const { return tokenizer_; }
+  const tokenizer::Tokenizer& tokenizer() const { return tokenizer_; }
   const std::vector<eval::Suite>& suites() const { return evaluator_->suites(); }
   const run::SuiteEvaluator& evaluator() const { return *evaluator_; }
   const std::vector<Prompt>& prompts() const { return prompts_; }
@@ -52,7 +52,7 @@ class LoadedPair {
 
  private:
   StudyPair pair_;
-  text::Tokenizer tokenizer_;
+  tokenizer::Tokenizer tokenizer_;
   train::Recipe recipe_;
   model::Model base_, teacher_;
   std::vector<Prompt> prompts_, bank_prompts_;

@@ -5,14 +5,13 @@
 #include <cmath>
 #include <utility>
 
-#include "routeopd/base/atomic_directory.h"
-#include "routeopd/base/atomic_file.h"
-#include "routeopd/grade/decontaminate.h"
+#include "routeopd/base/files.h"
+#include "routeopd/decontamination/decontaminate.h"
 #include "routeopd/lab/task.h"
 #include "routeopd/model/model.h"
 #include "routeopd/text/prompts.h"
-#include "routeopd/text/tokenizer.h"
-#include "routeopd/text/tokenizer/byte_level.h"
+#include "routeopd/tokenizer/byte_level.h"
+#include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/train/train.h"
 
 namespace routeopd::lab {
@@ -72,7 +71,7 @@ void write_start(const fs::path& directory, std::uint64_t seed) {
 
 // What one stage of supervised training needs: steps * 32 problems of the training split, each seen once.
 std::vector<Prompt> lessons(std::int64_t count, std::uint32_t first, const MakeOptions& options,
-                            const Style& style, const text::Tokenizer& tokenizer) {
+                            const Style& style, const tokenizer::Tokenizer& tokenizer) {
   const text::PromptTemplate words(kTemplate);
   const std::int32_t eos = tokenizer.id_of(kEndOfText);
   std::vector<Prompt> prompts;
@@ -96,12 +95,12 @@ void write_problem_files(const fs::path& directory, const MakeOptions& options) 
   const fs::path all = directory / "problems.jsonl", heldout = directory / "heldout.jsonl";
   write_problems(all, options.seed + 1, Split::kTrain, options.train_prompts);
   write_problems(heldout, options.seed + 1, Split::kHeldOut, options.heldout_problems);
-  grade::DecontaminateOptions check;
+  decontamination::DecontaminateOptions check;
   check.train = all.string();
   check.tests = {heldout.string()};
   check.out = (directory / "train.jsonl").string();
   check.keep_duplicates = check.keep_conflicts = true;
-  grade::decontaminate(check);
+  decontamination::decontaminate(check);
   fs::remove(all);
 }
 
@@ -131,8 +130,8 @@ train::Recipe sft_recipe(const fs::path& student, const fs::path& out, std::int6
 Json tokenizer_json() {
   Json vocabulary_json = Json::object();
   std::int32_t next = 0;
-  for (const std::string& symbol : text::byte_symbols()) vocabulary_json[symbol] = next++;
-  for (const std::string& word : vocabulary()) vocabulary_json[text::spelled(word)] = next++;
+  for (const std::string& symbol : tokenizer::byte_symbols()) vocabulary_json[symbol] = next++;
+  for (const std::string& word : vocabulary()) vocabulary_json[tokenizer::spelled(word)] = next++;
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
@@ -167,7 +166,7 @@ void make_laboratory(const fs::path& directory, const MakeOptions& options, cons
   AtomicDirectory target(directory);
   const fs::path start = target.path() / "start", runs = target.path() / "runs";
   write_start(start, options.seed);
-  const text::Tokenizer tokenizer(start);
+  const tokenizer::Tokenizer tokenizer(start);
 
   std::uint32_t next_problem = 0;  // no problem is seen twice
   const auto learn = [&](const std::string& what, const fs::path& from, const Style& style,

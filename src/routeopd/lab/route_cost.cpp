@@ -12,10 +12,10 @@
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/engine/score_rollout.h"
 #include "routeopd/grade/statistics.h"
+#include "routeopd/kernels/row_topk.h"
 #include "routeopd/lab/variants.h"
 #include "routeopd/model/heads/dense_head.h"
 #include "routeopd/model/heads/pair_head.h"
-#include "routeopd/model/kernels/row_topk.h"
 #include "routeopd/routing/route_states.h"
 #include "routeopd/types/state_views.h"
 
@@ -29,7 +29,7 @@ double seconds_of(const Work& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-double median(std::vector<double> values) {
+double median_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return grade::quantile(values, 0.5);
 }
@@ -55,9 +55,9 @@ double top_k_seconds(const std::vector<float>& hidden, std::int64_t width, const
     seconds += seconds_of([&] {
       at::parallel_for(0, end - first, 16, [&](std::int64_t begin, std::int64_t stop) {
         const auto at = static_cast<std::size_t>(begin);
-        model::topk_logsumexp(logits + begin * real_ids, stop - begin, real_ids, real_ids,
-                              static_cast<std::int32_t>(columns), values.data() + at * columns,
-                              ids.data() + at * columns, lse.data() + at);
+        kernels::topk_logsumexp(logits + begin * real_ids, stop - begin, real_ids, real_ids,
+                                static_cast<std::int32_t>(columns), values.data() + at * columns,
+                                ids.data() + at * columns, lse.data() + at);
       });
     });
   }
@@ -90,7 +90,7 @@ Json route_costs(const LoadedPair& pair, const StudyOptions& options, const std:
     for (std::int32_t round = 0; round <= options.rounds; ++round) {
       const double both = top_k_seconds(rollout.hidden_NH, rollout.hidden_size, pair.base().head_VH,
                                         rollout.states(), real, k) +
-                          top_k_seconds(scores.hidden_NG, scores.hidden_size, pair.teacher().head_VH,
+                          top_k_seconds(scores.hidden_NX, scores.hidden_size, pair.teacher().head_VH,
                                         rollout.states(), real, k);
       Routes routes;
       const double route =
@@ -109,9 +109,9 @@ Json route_costs(const LoadedPair& pair, const StudyOptions& options, const std:
     }
     table.push_back({{"k", k},
                      {"m", m},
-                     {"top_k_ms", 1e3 * median(top_k)},
-                     {"routing_ms", 1e3 * median(routing)},
-                     {"gather_ms", 1e3 * median(gather)}});
+                     {"top_k_ms", 1e3 * median_of(top_k)},
+                     {"routing_ms", 1e3 * median_of(routing)},
+                     {"gather_ms", 1e3 * median_of(gather)}});
     if (watch) watch();
   }
   return table;

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <optional>
 
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/files.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/lab/concentration.h"

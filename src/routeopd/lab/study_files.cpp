@@ -7,10 +7,9 @@
 #include <algorithm>
 #include <array>
 
-#include "routeopd/base/atomic_directory.h"
-#include "routeopd/base/atomic_file.h"
-#include "routeopd/base/cpu.h"
-#include "routeopd/base/sha256.h"
+#include "routeopd/base/files.h"
+#include "routeopd/base/hashes.h"
+#include "routeopd/base/system.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/weight_files.h"
 

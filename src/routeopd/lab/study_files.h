@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "routeopd/base/directory_lock.h"
+#include "routeopd/base/files.h"
 #include "routeopd/lab/study_options.h"
 #include "routeopd/lab/variants.h"
 

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <vector>
 
-#include "routeopd/base/atomic_file.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/files.h"
+#include "routeopd/base/system.h"
 #include "routeopd/lab/study_files.h"
 #include "routeopd/run/watched_run.h"
 

@@ -9,7 +9,7 @@ namespace {
 
 using Families = std::vector<Family>;
 
-bool has(const std::vector<std::string>& names, const std::string& name) {
+bool contains_name(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
@@ -79,8 +79,8 @@ std::vector<PlannedRun> runs_of(const std::string& part, const StudyOptions& opt
   std::vector<Variant> chosen;
   for (const Variant& variant : all_variants(options)) {
     const bool of_part = std::find(families.begin(), families.end(), variant.family) != families.end() ||
-                         has(beside, variant.name);
-    const bool said = has(options.arms, variant.name);
+                         contains_name(beside, variant.name);
+    const bool said = contains_name(options.arms, variant.name);
     if (options.arms.empty() ? of_part : said && (of_part || part == "main")) chosen.push_back(variant);
   }
   // What the user named first is what the others are compared with, and comes first.

@@ -14,9 +14,8 @@
 #include <iterator>
 #include <set>
 
-#include "routeopd/base/atomic_directory.h"
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
+#include "routeopd/base/files.h"
 #include "routeopd/base/parallel.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/model/model.h"

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <new>
 
-#include "routeopd/base/byte_text.h"
+#include "routeopd/base/display.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/net/url.h"
 
@@ -45,12 +45,6 @@ std::size_t take_header(char*, std::size_t, std::size_t bytes, void* receiver_po
   return receiver.too_large ? 0 : bytes;
 }
 
-struct FreeEasy {
-  void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
-};
-struct FreeMulti {
-  void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
-};
 struct FreeList {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
@@ -121,6 +115,12 @@ CURLcode run(CURLM* multi, CURL* easy) {
 }  // namespace
 
 struct HttpClient::Handles {
+  struct FreeEasy {
+    void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
+  };
+  struct FreeMulti {
+    void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
+  };
   std::unique_ptr<CURLM, FreeMulti> multi;  // outlives `easy`
   std::unique_ptr<CURL, FreeEasy> easy;
 };

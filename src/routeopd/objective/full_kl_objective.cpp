@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "routeopd/base/error.h"
+#include "routeopd/kernels/dense_rows.h"
 #include "routeopd/model/heads/dense_head.h"
-#include "routeopd/model/kernels/dense_rows.h"
 #include "routeopd/objective/arms.h"
 
 namespace routeopd::objective {
@@ -26,7 +26,7 @@ class FullKlObjective : public Objective {
 
   ObjectiveResult step(const LearnerBatch& batch, at::Tensor& grad_hidden_TH,
                        model::HeadGradient& grad_weight) const override {
-    ROUTEOPD_INVARIANT(batch.teacher_hidden_TG.defined() && batch.teacher_weight_UG.defined());
+    ROUTEOPD_INVARIANT(batch.teacher_hidden_TX.defined() && batch.teacher_weight_UX.defined());
     ROUTEOPD_INVARIANT(batch.denominator > 0);
     const double scale = 1 / batch.denominator;
     const auto columns = static_cast<std::size_t>(batch.real_ids);
@@ -47,7 +47,7 @@ class FullKlObjective : public Objective {
       }
       first = begin;
       at::Tensor rows = buffer_CR.slice(0, 0, end - begin);
-      model::dense_logits(batch.teacher_hidden_TG.slice(0, begin, end), batch.teacher_weight_UG,
+      model::dense_logits(batch.teacher_hidden_TX.slice(0, begin, end), batch.teacher_weight_UX,
                           batch.real_ids, rows);
     };
     loss.row = [&](std::int64_t t, std::span<const float> logits, std::span<float> grad) {
@@ -57,9 +57,9 @@ class FullKlObjective : public Objective {
       }
       if (grad.data() != logits.data()) std::copy(logits.begin(), logits.end(), grad.begin());
       const std::span teacher(buffer_CR.const_data_ptr<float>() + (t - first) * batch.real_ids, columns);
-      if (!reverse_) return model::row_forward_kl(grad, teacher, scale);
+      if (!reverse_) return kernels::row_forward_kl(grad, teacher, scale);
       std::int64_t here = 0;
-      const double value = model::row_reverse_kl(grad, teacher, log_delta_p_, scale, &here);
+      const double value = kernels::row_reverse_kl(grad, teacher, log_delta_p_, scale, &here);
       floored += here;
       return value;
     };

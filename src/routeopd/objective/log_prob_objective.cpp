@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "routeopd/base/error.h"
+#include "routeopd/kernels/dense_rows.h"
 #include "routeopd/model/heads/dense_head.h"
-#include "routeopd/model/kernels/dense_rows.h"
 #include "routeopd/objective/arms.h"
 
 namespace routeopd::objective {
@@ -32,7 +32,7 @@ model::DenseLoss on_rows(std::span<const std::int32_t> ids, std::int64_t ids_a_t
       std::fill(grad.begin(), grad.end(), 0.0F);
       return 0.0;
     }
-    const model::RowLse lse = model::row_logsumexp(logits);
+    const kernels::RowLse lse = kernels::row_logsumexp(logits);
     thread_local std::vector<float> log_probs, slopes;
     log_probs.resize(m);
     slopes.resize(m);
@@ -44,7 +44,7 @@ model::DenseLoss on_rows(std::span<const std::int32_t> ids, std::int64_t ids_a_t
     double total = 0;
     for (std::size_t i = 0; i < m; ++i) total += chosen[i] < 0 ? 0.0 : static_cast<double>(slopes[i]);
     if (grad.data() != logits.data()) std::copy(logits.begin(), logits.end(), grad.begin());
-    model::row_softmax(grad, lse, -total);
+    kernels::row_softmax(grad, lse, -total);
     for (std::size_t i = 0; i < m; ++i) {
       if (chosen[i] >= 0) grad[static_cast<std::size_t>(chosen[i])] += slopes[i];
     }
@@ -121,11 +121,11 @@ class SampledRklObjective : public Objective {
 
   ObjectiveResult step(const LearnerBatch& batch, at::Tensor& grad_hidden_TH,
                        model::HeadGradient& grad_weight) const override {
-    ROUTEOPD_INVARIANT(batch.sampled_id_T && batch.sampled_old_logprob_T && batch.sampled_teacher_logprob_T);
+    ROUTEOPD_INVARIANT(batch.sampled_id_N && batch.sampled_old_logprob_N && batch.sampled_teacher_logprob_N);
     const std::int64_t tokens = batch.hidden_TH.size(0);
-    const std::span actions(batch.sampled_id_T + batch.first_state, static_cast<std::size_t>(tokens));
-    const float* old = batch.sampled_old_logprob_T + batch.first_state;
-    const float* teacher = batch.sampled_teacher_logprob_T + batch.first_state;
+    const std::span actions(batch.sampled_id_N + batch.first_state, static_cast<std::size_t>(tokens));
+    const float* old = batch.sampled_old_logprob_N + batch.first_state;
+    const float* teacher = batch.sampled_teacher_logprob_N + batch.first_state;
     std::vector<double> change_squares_T(static_cast<std::size_t>(tokens), 0);
     const model::TokenLoss loss = [&](std::int64_t t, std::span<const float> log_probs,
                                       std::span<float> slopes) {
@@ -178,8 +178,8 @@ class SftObjective : public Objective {
 
   ObjectiveResult step(const LearnerBatch& batch, at::Tensor& grad_hidden_TH,
                        model::HeadGradient& grad_weight) const override {
-    ROUTEOPD_INVARIANT(batch.sampled_id_T && batch.denominator > 0);
-    const std::span actions(batch.sampled_id_T + batch.first_state,
+    ROUTEOPD_INVARIANT(batch.sampled_id_N && batch.denominator > 0);
+    const std::span actions(batch.sampled_id_N + batch.first_state,
                             static_cast<std::size_t>(batch.hidden_TH.size(0)));
     const model::TokenLoss loss = [&](std::int64_t, std::span<const float> log_probs,
                                       std::span<float> slopes) {

@@ -2,8 +2,8 @@
 // are the same kind of thing: states in, loss and gradients out. They differ in the head they need and in the
 // loss of a token.
 //
-// Shapes: T states of a micro-batch, M pairs a state, H hidden size, V rows of the head's weight, R real ids.
-//
+// Shapes: N states of the whole rollout, T of them in a micro-batch, M pairs per state, H the student's hidden
+// size, X the teacher's, V and U rows of their heads, R real ids.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "routeopd/model/heads/head.h"
+#include "routeopd/model/heads/head_gradient.h"
 #include "routeopd/routing/options.h"
 #include "routeopd/types/routes.h"
 
@@ -33,16 +33,16 @@ struct LearnerBatch {
   const Routes* routes = nullptr;
   std::int64_t first_state = 0;
 
-  // sampled_rkl: the action taken at each state (-1: none) and both models' log-probability of it. -inf in the
-  // teacher counts as log delta_p. sft reads the action alone.
-  const std::int32_t* sampled_id_T = nullptr;
-  const float* sampled_old_logprob_T = nullptr;
-  const float* sampled_teacher_logprob_T = nullptr;
+  // sampled_rkl: the action taken at each state of the rollout (-1: none) and both models' log-probability of
+  // it. -inf in the teacher counts as log delta_p. sft reads the action alone.
+  const std::int32_t* sampled_id_N = nullptr;
+  const float* sampled_old_logprob_N = nullptr;
+  const float* sampled_teacher_logprob_N = nullptr;
 
   // full_rkl, full_fkl: the teacher's hidden states at the same rows and its head (its width may differ from
   // the student's; the first R rows are the same ids).
-  at::Tensor teacher_hidden_TG;
-  at::Tensor teacher_weight_UG;
+  at::Tensor teacher_hidden_TX;
+  at::Tensor teacher_weight_UX;
 };
 
 struct ObjectiveResult {

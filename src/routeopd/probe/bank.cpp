@@ -76,7 +76,7 @@ Bank make_bank(const model::Model& student, const model::Model& teacher, std::in
               choose_states(static_cast<std::size_t>(rollout.states()),
                             static_cast<std::size_t>(options.states), options.seed),
               bank);
-  bank.teacher_hidden_SG = hidden_at(teacher, bank.rollout, bank.states_S);
+  bank.teacher_hidden_SX = hidden_at(teacher, bank.rollout, bank.states_S);
   const at::Tensor hidden_SH = hidden_at(student, bank.rollout, bank.states_S);
   const ScoringHeads heads(student.head_VH, teacher.head_VH, real_ids);
   bank.frozen = freeze(bank, hidden_SH, heads, student.head_VH, teacher.head_VH);

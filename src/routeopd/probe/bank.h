@@ -5,7 +5,7 @@
 // numbers, and the teacher's last hidden states. What belongs to the student that wrote them (the support, both models'
 // logits there, the routes) serves that student; for another one, a checkpoint say, it is made anew on the same states.
 //
-// Shapes: N states of the kept responses, S of them in the bank, M pairs a state, L = sum of the support sizes, G the
+// Shapes: N states of the kept responses, S of them in the bank, M pairs a state, L = sum of the support sizes, X the
 // teacher's hidden size.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -56,7 +56,7 @@ struct Bank {
   Rollout rollout;
   std::vector<std::size_t> states_S;     // rows of the rollout, ascending
   std::vector<std::int32_t> sequence_S;  // the response of each
-  at::Tensor teacher_hidden_SG;          // float32
+  at::Tensor teacher_hidden_SX;          // float32
   Frozen frozen;
 
   std::size_t states() const { return states_S.size(); }

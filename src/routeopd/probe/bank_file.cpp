@@ -8,7 +8,7 @@
 #include <map>
 
 #include "routeopd/base/error.h"
-#include "routeopd/base/sha256.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/formats/safetensors.h"
 #include "routeopd/probe/bank.h"
 
@@ -18,7 +18,7 @@ namespace {
 using formats::TensorType;
 using formats::TensorView;
 
-constexpr std::int64_t kMostStates = 1 << 22, kMostIds = 1 << 24, kMostPairs = 1 << 16;
+constexpr std::int64_t kMostStates = 1 << 22, kMostIds = 1 << 24, kMostBankPairs = 1 << 16;
 
 template <class T>
 constexpr TensorType kTypeOf = std::is_same_v<T, float>          ? TensorType::kF32
@@ -45,7 +45,7 @@ struct Arrays {
   std::vector<std::int64_t> states_S, support_offsets_S1, prompt_offsets_P1, first_state_B;
   std::vector<std::int32_t> prompt_ids, id_N, support_ids_L, source_SM, destination_SM, sample_B;
   std::vector<std::int64_t> prompt_number_B;  // of the random numbers
-  std::vector<float> teacher_hidden_SG, student_logits_L, teacher_logits_L, target_SM;
+  std::vector<float> teacher_hidden_SX, student_logits_L, teacher_logits_L, target_SM;
   std::vector<double> student_logsumexp_S, teacher_logsumexp_S, student_entropy_S, teacher_entropy_S;
 
   template <class Each>
@@ -57,7 +57,7 @@ struct Arrays {
     f("response_offsets", first_state_B);
     f("response_ids", id_N);
     f("samples", sample_B);
-    f("teacher_hidden", teacher_hidden_SG);
+    f("teacher_hidden", teacher_hidden_SX);
     f("support_offsets", support_offsets_S1);
     f("support_ids", support_ids_L);
     f("student_logits", student_logits_L);
@@ -89,8 +89,8 @@ Arrays arrays_of(const Bank& bank) {
   }
   all.first_state_B.push_back(bank.rollout.states());
   all.id_N = bank.rollout.id_N;
-  const at::Tensor hidden = bank.teacher_hidden_SG.contiguous();
-  all.teacher_hidden_SG.assign(hidden.const_data_ptr<float>(),
+  const at::Tensor hidden = bank.teacher_hidden_SX.contiguous();
+  all.teacher_hidden_SX.assign(hidden.const_data_ptr<float>(),
                                hidden.const_data_ptr<float>() + hidden.numel());
   all.support_offsets_S1 = {0};
   for (const auto& state : frozen.transport_S) {
@@ -183,7 +183,7 @@ void check(const Reader& file, const Arrays& all, std::int64_t real_ids, std::in
   file.need(within(all.id_N, 0) && within(all.prompt_ids, 0) && within(all.support_ids_L, 0) &&
                 within(all.source_SM, -1) && within(all.destination_SM, -1),
             "an id of it is not in the vocabulary");
-  file.need(std::ssize(all.teacher_hidden_SG) == states * hidden && finite(all.teacher_hidden_SG),
+  file.need(std::ssize(all.teacher_hidden_SX) == states * hidden && finite(all.teacher_hidden_SX),
             "its teacher's hidden states do not fit");
   file.need(
       are_offsets(all.support_offsets_S1, std::ssize(all.support_ids_L)) &&
@@ -268,7 +268,7 @@ void fill(Bank& bank, const Arrays& all, std::int64_t hidden) {
   frozen.source_SM = all.source_SM;
   frozen.destination_SM = all.destination_SM;
   frozen.target_SM = all.target_SM;
-  bank.teacher_hidden_SG = at::tensor(at::ArrayRef<float>(all.teacher_hidden_SG)).reshape({-1, hidden});
+  bank.teacher_hidden_SX = at::tensor(at::ArrayRef<float>(all.teacher_hidden_SX)).reshape({-1, hidden});
 }
 
 }  // namespace
@@ -280,7 +280,7 @@ void write_bank(Bank& bank, const std::filesystem::path& path) {
                       {"teacher", {{"path", bank.teacher.path}, {"sha256", bank.teacher.sha256}}},
                       {"real_ids", bank.real_ids},
                       {"seed", bank.seed},
-                      {"hidden_size", bank.teacher_hidden_SG.size(1)},
+                      {"hidden_size", bank.teacher_hidden_SX.size(1)},
                       {"pairs", bank.frozen.pairs},
                       {"objective", json_of(bank.objective)}};
   const std::string text = about.dump();
@@ -309,7 +309,7 @@ Bank read_bank(const std::filesystem::path& path) {
     const std::int64_t real_ids = about.at("real_ids"), hidden = about.at("hidden_size"),
                        pairs = about.at("pairs");
     file.need(real_ids > 0 && real_ids <= kMostIds && hidden > 0 && hidden <= kMostIds && pairs > 0 &&
-                  pairs <= kMostPairs,
+                  pairs <= kMostBankPairs,
               "its sizes are out of range");
     file.need(pairs == bank.objective.m, "it has other pairs than its objective draws");
     check(file, arrays, real_ids, hidden, pairs);

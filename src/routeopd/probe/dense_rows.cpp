@@ -43,20 +43,20 @@ void walk(std::span<Rows> models, std::int64_t real_ids,
 
 }  // namespace
 
-void walk_rows(const at::Tensor& first_SH, const at::Tensor& first_head_VH, const at::Tensor& second_SG,
-               const at::Tensor& second_head_UG, std::int64_t real_ids, const RowVisitor& visit) {
+void walk_rows(const at::Tensor& first_SH, const at::Tensor& first_head_VH, const at::Tensor& second_SX,
+               const at::Tensor& second_head_UX, std::int64_t real_ids, const RowVisitor& visit) {
   std::array<Rows, 2> models = {Rows{first_SH, first_head_VH.detach()},
-                                Rows{second_SG, second_head_UG.detach()}};
+                                Rows{second_SX, second_head_UX.detach()}};
   walk(models, real_ids, [&](std::int64_t state, std::int64_t row) {
     visit(static_cast<std::size_t>(state), models[0].row(row), models[1].row(row));
   });
 }
 
-void walk_rows(const at::Tensor& first_SH, const at::Tensor& first_head_VH, const at::Tensor& second_SG,
-               const at::Tensor& second_head_UG, const at::Tensor& third_SH, const at::Tensor& third_head_VH,
+void walk_rows(const at::Tensor& first_SH, const at::Tensor& first_head_VH, const at::Tensor& second_SX,
+               const at::Tensor& second_head_UX, const at::Tensor& third_SH, const at::Tensor& third_head_VH,
                std::int64_t real_ids, const ThreeRowVisitor& visit) {
   std::array<Rows, 3> models = {Rows{first_SH, first_head_VH.detach()},
-                                Rows{second_SG, second_head_UG.detach()},
+                                Rows{second_SX, second_head_UX.detach()},
                                 Rows{third_SH, third_head_VH.detach()}};
   walk(models, real_ids, [&](std::int64_t state, std::int64_t row) {
     visit(static_cast<std::size_t>(state), models[0].row(row), models[1].row(row), models[2].row(row));

@@ -1,6 +1,6 @@
 // Exact full-vocabulary rows at the states of a bank, a block of states at a time: [S, V] is never held.
 //
-// Shapes: S states, C of them a block, H and G hidden sizes, R real ids.
+// Shapes: S states, C of them a block, H and X hidden sizes (student, teacher), R real ids.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,14 +19,14 @@ inline constexpr std::int64_t kBlockStates = 32;
 using RowVisitor =
     std::function<void(std::size_t state, std::span<const float> first_R, std::span<const float> second_R)>;
 
-void walk_rows(const at::Tensor& first_SH, const at::Tensor& first_head_VH, const at::Tensor& second_SG,
-               const at::Tensor& second_head_UG, std::int64_t real_ids, const RowVisitor& visit);
+void walk_rows(const at::Tensor& first_SH, const at::Tensor& first_head_VH, const at::Tensor& second_SX,
+               const at::Tensor& second_head_UX, std::int64_t real_ids, const RowVisitor& visit);
 
 // The same with a third model: the teacher beside the student before and after a step.
 using ThreeRowVisitor = std::function<void(std::size_t state, std::span<const float> first_R,
                                            std::span<const float> second_R, std::span<const float> third_R)>;
-void walk_rows(const at::Tensor& first_SH, const at::Tensor& first_head_VH, const at::Tensor& second_SG,
-               const at::Tensor& second_head_UG, const at::Tensor& third_SH, const at::Tensor& third_head_VH,
+void walk_rows(const at::Tensor& first_SH, const at::Tensor& first_head_VH, const at::Tensor& second_SX,
+               const at::Tensor& second_head_UX, const at::Tensor& third_SH, const at::Tensor& third_head_VH,
                std::int64_t real_ids, const ThreeRowVisitor& visit);
 
 // Of one row, in double precision.

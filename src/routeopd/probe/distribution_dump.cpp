@@ -17,7 +17,7 @@ constexpr std::size_t kMostValues = std::size_t{1} << 26;
 }  // namespace
 
 DistributionDump::DistributionDump(std::filesystem::path path, const Bank& bank, const Prober& prober,
-                                   const at::Tensor& teacher_head_UG)
+                                   const at::Tensor& teacher_head_UX)
     : path_(std::move(path)), states_(bank.states()), real_ids_(static_cast<std::size_t>(bank.real_ids)) {
   const std::size_t values = states_ * real_ids_;
   if (values > kMostValues)
@@ -29,7 +29,7 @@ DistributionDump::DistributionDump(std::filesystem::path path, const Bank& bank,
   excess_SR_.resize(values);
   deficit_SR_.resize(values);
   const Endpoint student = prober.before();
-  walk_rows(student.hidden_SH, student.head_VH, bank.teacher_hidden_SG, teacher_head_UG, bank.real_ids,
+  walk_rows(student.hidden_SH, student.head_VH, bank.teacher_hidden_SX, teacher_head_UX, bank.real_ids,
             [&](std::size_t s, std::span<const float> before, std::span<const float> teacher) {
               std::copy(before.begin(), before.end(),
                         before_SR_.begin() + static_cast<std::ptrdiff_t>(s * real_ids_));

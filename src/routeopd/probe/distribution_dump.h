@@ -18,7 +18,7 @@ class DistributionDump {
  public:
   // Throws UserError when one set of distributions is larger than a file for checks should be.
   DistributionDump(std::filesystem::path path, const Bank& bank, const Prober& prober,
-                   const at::Tensor& teacher_head_UG);
+                   const at::Tensor& teacher_head_UX);
 
   // Where the rows of an intervention go; `pairs` of them a state.
   AfterRow rows(const std::string& name, std::int32_t pairs);

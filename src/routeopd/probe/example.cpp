@@ -96,7 +96,7 @@ std::string prefix_of(const Bank& bank, std::size_t s, const TextOf& text) {
 
 }  // namespace
 
-Json example_state(const Bank& bank, const Prober& prober, const at::Tensor& teacher_head_UG,
+Json example_state(const Bank& bank, const Prober& prober, const at::Tensor& teacher_head_UX,
                    const TextOf& text) {
   const Frozen& frozen = prober.frozen();
   const std::optional<std::size_t> chosen = chosen_state(bank, frozen);
@@ -108,7 +108,7 @@ Json example_state(const Bank& bank, const Prober& prober, const at::Tensor& tea
   Values before, teacher;
   const Endpoint student = prober.before();
   walk_rows(student.hidden_SH.slice(0, row, row + 1), student.head_VH,
-            bank.teacher_hidden_SG.slice(0, row, row + 1), teacher_head_UG, bank.real_ids,
+            bank.teacher_hidden_SX.slice(0, row, row + 1), teacher_head_UX, bank.real_ids,
             [&](std::size_t, std::span<const float> of_student, std::span<const float> of_teacher) {
               before.assign(of_student.begin(), of_student.end());
               teacher.assign(of_teacher.begin(), of_teacher.end());

@@ -18,7 +18,7 @@ using TextOf = std::function<std::string(std::int32_t id)>;
 //   sampled reverse KL   pi_old - e_a (eq. implicit-redistribution)
 //   RouteOPD             sum over pairs of min(D, kappa) (e_b - e_a)
 // and are scaled so that the state's pairs change by the RMS of their targets.
-Json example_state(const Bank& bank, const Prober& prober, const at::Tensor& teacher_head_UG,
+Json example_state(const Bank& bank, const Prober& prober, const at::Tensor& teacher_head_UX,
                    const TextOf& text);
 
 }  // namespace routeopd::probe

@@ -72,18 +72,18 @@ struct Prober::ArmData {
   Routes routes;  // S rows
 };
 
-Prober::Prober(const Bank& bank, const model::Model& student, const at::Tensor& teacher_head_UG,
+Prober::Prober(const Bank& bank, const model::Model& student, const at::Tensor& teacher_head_UX,
                const train::OptimizerSection& optimizer, bool banks_own, const SavedMoments* saved)
     : bank_(bank),
       student_(student),
-      teacher_head_UG_(teacher_head_UG.detach()),
+      teacher_head_UX_(teacher_head_UX.detach()),
       optimizer_(optimizer),
       saved_(saved),
       before_SH_(hidden_at(student, bank.rollout, bank.states_S)),
-      heads_(std::make_unique<ScoringHeads>(student.head_VH, teacher_head_UG, bank.real_ids)),
+      heads_(std::make_unique<ScoringHeads>(student.head_VH, teacher_head_UX, bank.real_ids)),
       frozen_(&bank.frozen) {
   if (!banks_own) {
-    refrozen_ = freeze(bank, before_SH_, *heads_, student.head_VH, teacher_head_UG);
+    refrozen_ = freeze(bank, before_SH_, *heads_, student.head_VH, teacher_head_UX);
     frozen_ = &*refrozen_;
   }
   source_SM_ = ids_SM(frozen_->source_SM, frozen_->pairs);
@@ -145,7 +145,7 @@ Prober::ArmData Prober::data_of(const ProbeArm& arm) const {
         arm.name, bank_.real_ids, bank_.states());
   ArmData data{.arm = arm, .scored = score_states(bank_, before_SH_, *heads_, arm.objective), .routes = {}};
   if (arm.objective.k == routing::kFullSupport) {
-    const train::Heads heads{student_.head_VH.detach(), teacher_head_UG_, bank_.real_ids};
+    const train::Heads heads{student_.head_VH.detach(), teacher_head_UX_, bank_.real_ids};
     data.routes =
         train::route_rollout(data.scored.rollout, data.scored.scores, arm.objective, bank_.seed, heads);
   } else {
@@ -180,7 +180,7 @@ ArmStatistics Prober::statistics(const ProbeArm& arm) const {
   if (arm.objective.loss != routing::Loss::kRouted) return {};
   const ArmData data = data_of(arm);
   std::vector<StateDemand> demand_S(bank_.states());
-  walk_rows(before_SH_, student_.head_VH, bank_.teacher_hidden_SG, teacher_head_UG_, bank_.real_ids,
+  walk_rows(before_SH_, student_.head_VH, bank_.teacher_hidden_SX, teacher_head_UX_, bank_.real_ids,
             [&](std::size_t s, std::span<const float> before, std::span<const float> teacher) {
               demand_S[s] = demand_of(problem_of(data, s, before, teacher), arm.objective, bank_.seed,
                                       bank_.rollout.address_N[bank_.states_S[s]]);
@@ -231,7 +231,7 @@ ProbeRow Prober::run_direct(const ProbeArm& arm, Intervention intervention, cons
 void Prober::isolate_pairs(ProbeRow& row, const AfterRow& seen) const {
   Changes& changes = row.changes;
   const auto width = static_cast<std::size_t>(changes.pairs);
-  walk_rows(before_SH_, student_.head_VH, bank_.teacher_hidden_SG, teacher_head_UG_, bank_.real_ids,
+  walk_rows(before_SH_, student_.head_VH, bank_.teacher_hidden_SX, teacher_head_UX_, bank_.real_ids,
             [&](std::size_t s, std::span<const float> before, std::span<const float> teacher) {
               StateRows rows;
               rows.set_before(teacher, before);
@@ -306,12 +306,12 @@ double rms_over_pairs(const std::vector<double>& squares_S, const Frozen& frozen
 
 // Exact rescoring of two models at the bank's states; returns the RMS over the frozen pairs.
 double rescore_rows(const Bank& bank, const Frozen& frozen, const Endpoint& before, const Endpoint& after,
-                    const at::Tensor& teacher_head_UG, Changes& changes, const AfterRow& seen) {
+                    const at::Tensor& teacher_head_UX, Changes& changes, const AfterRow& seen) {
   changes.achieved_SM.assign(changes.target_SM.size(), 0.0);
   for (auto* values : {&changes.fidelity_S, &changes.leakage_S, &changes.mass_after_S})
     values->assign(bank.states(), 0.0);
   std::vector<double> squares_S(bank.states());
-  walk_rows(before.hidden_SH, before.head_VH, bank.teacher_hidden_SG, teacher_head_UG, after.hidden_SH,
+  walk_rows(before.hidden_SH, before.head_VH, bank.teacher_hidden_SX, teacher_head_UX, after.hidden_SH,
             after.head_VH, bank.real_ids,
             [&](std::size_t s, std::span<const float> before_R, std::span<const float> teacher_R,
                 std::span<const float> after_R) {
@@ -329,7 +329,7 @@ double rescore_rows(const Bank& bank, const Frozen& frozen, const Endpoint& befo
 void Prober::shift_logits(const ArmData& data, double scale, ProbeRow& row, const AfterRow& seen) const {
   std::vector<double> squares_S(bank_.states());
   const bool own = draws_pairs(data.arm.objective);
-  walk_rows(before_SH_, student_.head_VH, bank_.teacher_hidden_SG, teacher_head_UG_, bank_.real_ids,
+  walk_rows(before_SH_, student_.head_VH, bank_.teacher_hidden_SX, teacher_head_UX_, bank_.real_ids,
             [&](std::size_t s, std::span<const float> before, std::span<const float> teacher) {
               StateRows rows;
               rows.set_before(teacher, before);
@@ -353,14 +353,14 @@ void Prober::shift_logits(const ArmData& data, double scale, ProbeRow& row, cons
 }
 
 Changes change_between(const Bank& bank, const Endpoint& before, const Endpoint& after,
-                       const at::Tensor& teacher_head_UG) {
+                       const at::Tensor& teacher_head_UX) {
   const Frozen& frozen = bank.frozen;
   Changes changes;
   changes.pairs = frozen.pairs;
   changes.source_SM = frozen.source_SM;
   changes.destination_SM = frozen.destination_SM;
   changes.target_SM.assign(frozen.target_SM.begin(), frozen.target_SM.end());
-  rescore_rows(bank, frozen, before, after, teacher_head_UG, changes, {});
+  rescore_rows(bank, frozen, before, after, teacher_head_UX, changes, {});
   return changes;
 }
 
@@ -373,7 +373,7 @@ ProbeRow Prober::run_update(const ProbeArm& arm, StepRule rule, std::optional<do
   scores.teacher_logprob_N = spread(data.scored.scores.teacher_logprob_N, bank_, 0.0F);
   if (train::needs_teacher_hidden(arm.objective)) {
     scores.hidden_size = data.scored.scores.hidden_size;
-    scores.hidden_NG = spread(data.scored.scores.hidden_NG, bank_, 0.0F);
+    scores.hidden_NX = spread(data.scored.scores.hidden_NX, bank_, 0.0F);
   }
   const Routes routes = spread(data.routes, bank_);
 
@@ -382,7 +382,7 @@ ProbeRow Prober::run_update(const ProbeArm& arm, StepRule rule, std::optional<do
   {
     // The activations of few tokens at a time, and none kept over a block: a probe fits beside the models.
     train::LossGradients pass(
-        *working_, teacher_head_UG_, bank_.real_ids,
+        *working_, teacher_head_UX_, bank_.real_ids,
         {.objective = arm.objective, .micro_tokens = kForwardTokens, .recompute = true});
     pass.accumulate({.rollout = &rollout, .scores = &scores, .routes = &routes}, 0,
                     rollout.responses_B.size());
@@ -396,7 +396,7 @@ ProbeRow Prober::run_update(const ProbeArm& arm, StepRule rule, std::optional<do
   own_pairs(data, row.changes);
   row.rms = rescore_rows(bank_, *frozen_, before(),
                          {hidden_at(*working_, bank_.rollout, bank_.states_S), working_->head_VH},
-                         teacher_head_UG_, row.changes, after);
+                         teacher_head_UX_, row.changes, after);
   model::copy_weights(student_, *working_);
   return row;
 }

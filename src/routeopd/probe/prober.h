@@ -70,14 +70,14 @@ using AfterRow = std::function<void(std::size_t state, std::int32_t pair, std::s
 
 // From one state of the bank's student's weights to another, by the bank's frozen values and pairs.
 Changes change_between(const Bank& bank, const Endpoint& before, const Endpoint& after,
-                       const at::Tensor& teacher_head_UG);
+                       const at::Tensor& teacher_head_UX);
 
 class Prober {
  public:
   // `optimizer` gives learning rate, clip and AdamW's settings. `saved` may be null, and must outlive the prober. With
   // `banks_own` the student is the one that wrote the bank, and the bank's frozen values are the problem; otherwise they
   // are made anew for it on the same states.
-  Prober(const Bank& bank, const model::Model& student, const at::Tensor& teacher_head_UG,
+  Prober(const Bank& bank, const model::Model& student, const at::Tensor& teacher_head_UX,
          const train::OptimizerSection& optimizer, bool banks_own, const SavedMoments* saved = nullptr);
 
   const Frozen& frozen() const { return *frozen_; }
@@ -109,7 +109,7 @@ class Prober {
 
   const Bank& bank_;
   const model::Model& student_;
-  at::Tensor teacher_head_UG_;
+  at::Tensor teacher_head_UX_;
   train::OptimizerSection optimizer_;
   const SavedMoments* saved_;
   at::Tensor before_SH_;

@@ -8,16 +8,15 @@
 #include <optional>
 #include <set>
 
-#include "routeopd/base/atomic_directory.h"
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
+#include "routeopd/base/files.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/probe/distribution_dump.h"
 #include "routeopd/probe/example.h"
 #include "routeopd/probe/summary.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 
 namespace routeopd::probe {
 namespace {
@@ -31,7 +30,7 @@ std::string line_of(const Json& json) {
 // A directory without a tokenizer has ids alone.
 TextOf texts_of(const fs::path& directory) {
   if (!fs::exists(directory / "tokenizer.json")) return [](std::int32_t) { return std::string(); };
-  const auto tokenizer = std::make_shared<const text::Tokenizer>(directory);
+  const auto tokenizer = std::make_shared<const tokenizer::Tokenizer>(directory);
   return [tokenizer](std::int32_t id) { return std::string(tokenizer->bytes_of(id)); };
 }
 
@@ -115,7 +114,7 @@ void check_pair(const Bank& bank, const ProbeRequest& request, const model::Mode
   if (!bank.teacher.sha256.empty() && bank.teacher.sha256 != teacher_hash)
     throw UserError("{}: was made with another teacher than {}; name that one, or make a bank with this one",
                     request.bank.string(), request.teacher.string());
-  if (teacher_head.size(1) != bank.teacher_hidden_SG.size(1) || teacher_head.size(0) < bank.real_ids ||
+  if (teacher_head.size(1) != bank.teacher_hidden_SX.size(1) || teacher_head.size(0) < bank.real_ids ||
       student.head_VH.size(0) < bank.real_ids)
     throw UserError("{}: its {} ids or hidden states do not fit these models", request.bank.string(),
                     bank.real_ids);

@@ -88,7 +88,7 @@ StateScores score_states(const Bank& bank, const at::Tensor& hidden_SH, const Sc
   rollout.hidden_NH = values_of<float>(hidden_SH);
 
   const at::Tensor asked = at::cat({student.top_ids_TK, columns_of(rollout.id_N, states)}, 1);
-  const model::HeadScores teacher = heads.teacher.score(bank.teacher_hidden_SG, k, asked);
+  const model::HeadScores teacher = heads.teacher.score(bank.teacher_hidden_SX, k, asked);
   Scores& scores = all.scores;
   scores.columns = k;
   scores.teacher_ids_NJ = values_of<std::int32_t>(teacher.top_ids_TK);
@@ -96,8 +96,8 @@ StateScores score_states(const Bank& bank, const at::Tensor& hidden_SH, const Sc
   scores.teacher_logsumexp_N = values_of<float>(teacher.logsumexp_T);
   scores.teacher_at_student_NK = values_of<float>(teacher.gathered_TG.slice(1, 0, k));
   scores.teacher_logprob_N = values_of<float>(teacher.gathered_TG.select(1, k) - teacher.logsumexp_T);
-  scores.hidden_size = bank.teacher_hidden_SG.size(1);
-  scores.hidden_NG = values_of<float>(bank.teacher_hidden_SG);
+  scores.hidden_size = bank.teacher_hidden_SX.size(1);
+  scores.hidden_NX = values_of<float>(bank.teacher_hidden_SX);
   scores.student_at_teacher_NJ =
       values_of<float>(heads.student.score(hidden_SH, 1, teacher.top_ids_TK).gathered_TG);
   if (objective.needs_pool() && objective.k != routing::kFullSupport) {
@@ -114,7 +114,7 @@ StateScores score_states(const Bank& bank, const at::Tensor& hidden_SH, const Sc
 }
 
 Frozen freeze(const Bank& bank, const at::Tensor& hidden_SH, const ScoringHeads& heads,
-              const at::Tensor& student_head_VH, const at::Tensor& teacher_head_UG) {
+              const at::Tensor& student_head_VH, const at::Tensor& teacher_head_UX) {
   const StateScores scored = score_states(bank, hidden_SH, heads, bank.objective);
   const StateBatch batch = state_batch_of(scored.rollout, scored.scores, heads.real_ids);
   const Routes routes = routing::route_states(batch, bank.objective, bank.seed, at::get_num_threads(),
@@ -136,7 +136,7 @@ Frozen freeze(const Bank& bank, const at::Tensor& hidden_SH, const ScoringHeads&
   }
   const Support& support = routes.support;
   frozen.teacher_logits_L.resize(support.ids_L.size());
-  walk_rows(hidden_SH, student_head_VH, bank.teacher_hidden_SG, teacher_head_UG, heads.real_ids,
+  walk_rows(hidden_SH, student_head_VH, bank.teacher_hidden_SX, teacher_head_UX, heads.real_ids,
             [&](std::size_t s, std::span<const float> student, std::span<const float> teacher) {
               const auto begin = static_cast<std::size_t>(support.offsets_N1[s]),
                          end = static_cast<std::size_t>(support.offsets_N1[s + 1]);

@@ -1,7 +1,7 @@
 // What both models say at the states of a bank, from hidden states: the scoring stage without an engine, a row a state of
 // the bank. The forward is the learner's own, so a student that did not move has Delta = 0 to the last bit.
 //
-// Shapes: S states of the bank, N states of its responses, H and G hidden sizes, V rows of a head.
+// Shapes: S states of the bank, N states of its responses, H and X hidden sizes (student, teacher), V rows of a head.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,8 +26,8 @@ at::Tensor hidden_at(const model::Model& model, const Rollout& rollout,
 
 // Both heads as scoring reads them.
 struct ScoringHeads {
-  ScoringHeads(const at::Tensor& student_VH, const at::Tensor& teacher_UG, std::int32_t ids)
-      : student(student_VH.detach(), ids), teacher(teacher_UG.detach(), ids), real_ids(ids) {}
+  ScoringHeads(const at::Tensor& student_VH, const at::Tensor& teacher_UX, std::int32_t ids)
+      : student(student_VH.detach(), ids), teacher(teacher_UX.detach(), ids), real_ids(ids) {}
   model::StreamingHead student, teacher;
   std::int32_t real_ids;
 };
@@ -42,7 +42,7 @@ StateScores score_states(const Bank& bank, const at::Tensor& hidden_SH, const Sc
 
 // One student's problem at every state, with the bank's own objective and seed. Throws UserError where a value is not finite.
 Frozen freeze(const Bank& bank, const at::Tensor& hidden_SH, const ScoringHeads& heads,
-              const at::Tensor& student_head_VH, const at::Tensor& teacher_head_UG);
+              const at::Tensor& student_head_VH, const at::Tensor& teacher_head_UX);
 
 // Rows of the bank put at their places among the N states of its responses; everything else is not valid.
 Routes spread(const Routes& routes, const Bank& bank);

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "routeopd/grade/clustered_mean.h"
 #include "routeopd/grade/statistics.h"
 
 namespace routeopd::probe {

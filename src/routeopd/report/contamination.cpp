@@ -8,15 +8,15 @@
 #include <filesystem>
 #include <vector>
 
-#include "routeopd/base/grouped.h"
+#include "routeopd/base/display.h"
 #include "routeopd/report/text_table.h"
 #include "routeopd/report/visible_text.h"
 
 namespace routeopd::report {
 namespace {
 
-using grade::DecontaminateOptions;
-using grade::Decontamination;
+using decontamination::DecontaminateOptions;
+using decontamination::Decontamination;
 using Cells = std::vector<std::string>;
 
 std::string file_name(const std::string& path) {
@@ -25,9 +25,9 @@ std::string file_name(const std::string& path) {
 
 Cells titles(const DecontaminateOptions& options) {
   Cells cells = {"test file", "problems", "equal", "normalised"};
-  for (const grade::Measure& measure : options.contamination.measures) {
-    cells.push_back(
-        fmt::format("{} {}, any", measure.n, measure.unit == grade::Unit::kWord ? "words" : "characters"));
+  for (const decontamination::Measure& measure : options.contamination.measures) {
+    cells.push_back(fmt::format("{} {}, any", measure.n,
+                                measure.unit == decontamination::Unit::kWord ? "words" : "characters"));
     cells.push_back(fmt::format("≥ {:g} %", 100 * options.contamination.coverage));
   }
   cells.emplace_back("rows");
@@ -36,9 +36,9 @@ Cells titles(const DecontaminateOptions& options) {
 
 std::vector<Cells> rows_of(const Decontamination& result) {
   std::vector<Cells> rows;
-  for (const grade::TestCounts& test : result.tests) {
+  for (const decontamination::TestCounts& test : result.tests) {
     Cells cells = {file_name(test.file), grouped(test.problems), grouped(test.raw), grouped(test.normalised)};
-    for (const grade::MeasureCounts& counts : test.measures) {
+    for (const decontamination::MeasureCounts& counts : test.measures) {
       cells.push_back(grouped(counts.any));
       cells.push_back(grouped(counts.covered));
     }

@@ -5,13 +5,13 @@
 
 #include <string>
 
-#include "routeopd/grade/decontaminate.h"
+#include "routeopd/decontamination/decontaminate.h"
 #include "routeopd/report/text_table.h"
 
 namespace routeopd::report {
 
 // The training file's rows and duplicates, one row a test file, and what is removed.
-std::string decontamination_report(const grade::Decontamination& result,
-                                   const grade::DecontaminateOptions& options, TableFormat format);
+std::string decontamination_report(const decontamination::Decontamination& result,
+                                   const decontamination::DecontaminateOptions& options, TableFormat format);
 
 }  // namespace routeopd::report

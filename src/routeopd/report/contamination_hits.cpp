@@ -10,13 +10,12 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "routeopd/base/display.h"
 #include "routeopd/base/fields.h"
-#include "routeopd/base/grouped.h"
-#include "routeopd/grade/normal_text.h"
+#include "routeopd/base/utf8.h"
+#include "routeopd/decontamination/normal_text.h"
 #include "routeopd/report/page_style.h"
 #include "routeopd/report/visible_text.h"
-#include "routeopd/text/html_escape.h"
-#include "routeopd/text/utf8.h"
 
 namespace routeopd::report {
 namespace {
@@ -55,12 +54,12 @@ std::vector<Piece> pieces_of(std::string_view text) {
   const auto cut = [&](std::size_t end) {
     if (end == begin) return;
     Piece piece{.text = text.substr(begin, end - begin), .space = space, .word = {}, .marked = false};
-    if (!space) piece.word = grade::normal_text(piece.text).text;
+    if (!space) piece.word = decontamination::normal_text(piece.text).text;
     pieces.push_back(std::move(piece));
     begin = end;
   };
-  for (std::size_t at = 0; at < text.size(); at += text::utf8_length(text[at])) {
-    const bool is_space = grade::is_white_space(text::code_point_at(text, at));
+  for (std::size_t at = 0; at < text.size(); at += utf8_length(text[at])) {
+    const bool is_space = decontamination::is_white_space(code_point_at(text, at));
     if (is_space != space) cut(at);
     space = is_space;
   }
@@ -106,13 +105,13 @@ std::string marked_html(const std::vector<Piece>& pieces) {
   for (const Piece& piece : pieces) {
     if (piece.marked != open) out += piece.marked ? "<mark>" : "</mark>";
     open = piece.marked;
-    out += piece.space ? shown_space(piece.text) : text::html_escaped(visible(piece.text));
+    out += piece.space ? shown_space(piece.text) : html_escaped(visible(piece.text));
   }
   return open ? out + "</mark>" : out;
 }
 
 std::string name_html(const std::string& name) {
-  return text::html_escaped(visible(name));
+  return html_escaped(visible(name));
 }
 
 void append_hit(const ShownHit& hit, std::string& out) {
@@ -173,7 +172,8 @@ std::string hits_html(std::vector<ShownHit> hits, std::int64_t more) {
 HitReport::HitReport(const std::string& path)
     : page_(std::filesystem::path(path).extension() == ".html"), file_(path) {}
 
-void HitReport::add(const grade::Contamination& all, const grade::Hit& hit, const grade::ProblemLine& row) {
+void HitReport::add(const decontamination::Contamination& all, const decontamination::Hit& hit,
+                    const decontamination::ProblemLine& row) {
   const std::size_t bytes = row.text.size() + hit.problem->text.size();
   if (page_ && (hits_.size() == kMostHits || bytes_ + bytes > kMostBytes)) {
     ++more_;

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "routeopd/base/atomic_file.h"
-#include "routeopd/grade/contamination.h"
+#include "routeopd/base/files.h"
+#include "routeopd/decontamination/contamination.h"
 
 namespace routeopd::report {
 
@@ -34,7 +34,8 @@ class HitReport {
   // A page where the name ends in .html, else JSON lines. Throws UserError when the file cannot be made.
   explicit HitReport(const std::string& path);
 
-  void add(const grade::Contamination& all, const grade::Hit& hit, const grade::ProblemLine& row);
+  void add(const decontamination::Contamination& all, const decontamination::Hit& hit,
+           const decontamination::ProblemLine& row);
   void finish();  // gives the file its name; without, none is left
 
  private:

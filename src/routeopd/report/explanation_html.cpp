@@ -7,13 +7,13 @@
 #include <iterator>
 #include <numeric>
 
-#include "routeopd/base/sha256.h"
+#include "routeopd/base/display.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/report/explanation_page.h"
 #include "routeopd/report/explanation_tables.h"
 #include "routeopd/report/mass_colors.h"
 #include "routeopd/report/page_style.h"
 #include "routeopd/report/visible_text.h"
-#include "routeopd/text/html_escape.h"
 
 namespace routeopd::report {
 namespace {
@@ -47,11 +47,11 @@ std::string level_styles() {
   return fmt::format("{}@media screen and (prefers-color-scheme:dark){{\n{}}}\n", light, dark);
 }
 
-std::string legend() {
+std::string html_legend() {
   std::string out = "<p class=\"legend\">Mass of the state at which a token was written: ";
   for (int level = 0; level <= static_cast<int>(kMassLevels.size()); ++level)
     fmt::format_to(std::back_inserter(out), "<span class=\"m{}\">{}</span>", level,
-                   text::html_escaped(level_name(level)));
+                   html_escaped(level_name(level)));
   return out.append("</p>\n");
 }
 
@@ -59,19 +59,19 @@ std::string legend() {
 void append_token(const Explanation& explanation, std::size_t place, std::string& out) {
   const ExplainedToken& token = explanation.tokens[place];
   const std::string bytes = bytes_of(explanation, token.id);
-  const std::string name = text::html_escaped(token_name(explanation, place));
+  const std::string name = html_escaped(token_name(explanation, place));
   fmt::format_to(std::back_inserter(out),
                  "<a class=\"t m{0}\" href=\"#t{1}\" data-mass=\"{2:.2f}\" title=\"{3}: mass {2:.4f}\" "
                  "aria-label=\"{3}, mass {2:.2f}\">{4}</a>",
                  mass_level(token.mass), place, token.mass, name,
-                 text::html_escaped(bytes.empty() ? fmt::format("[id {}]", token.id) : visible(bytes)));
+                 html_escaped(bytes.empty() ? fmt::format("[id {}]", token.id) : visible(bytes)));
   if (bytes.find('\n') != std::string::npos) out += "<br>";
 }
 
 void append_table(const Table& table, std::string& out) {
   out += "<div class=\"scroll\" tabindex=\"0\"><table>";
   if (!table.title.empty())
-    fmt::format_to(std::back_inserter(out), "<caption>{}</caption>", text::html_escaped(table.title));
+    fmt::format_to(std::back_inserter(out), "<caption>{}</caption>", html_escaped(table.title));
   bool titled = false;
   for (const TextTable::Column& column : table.columns) titled = titled || !column.title.empty();
   const auto row = [&](const auto& cell, const char* element) {
@@ -80,18 +80,18 @@ void append_table(const Table& table, std::string& out) {
       fmt::format_to(std::back_inserter(out), "<{}{}>{}", element,
                      table.columns[c].align == Align::kRight ? " class=r" : "", cell(c));
   };
-  if (titled) row([&](std::size_t c) { return text::html_escaped(table.columns[c].title); }, "th");
-  for (const auto& cells : table.rows) row([&](std::size_t c) { return text::html_escaped(cells[c]); }, "td");
+  if (titled) row([&](std::size_t c) { return html_escaped(table.columns[c].title); }, "th");
+  for (const auto& cells : table.rows) row([&](std::size_t c) { return html_escaped(cells[c]); }, "td");
   out += "</table>";
   if (!table.note.empty())
-    fmt::format_to(std::back_inserter(out), "<p class=\"note\">{}</p>", text::html_escaped(table.note));
+    fmt::format_to(std::back_inserter(out), "<p class=\"note\">{}</p>", html_escaped(table.note));
   out += "</div>\n";
 }
 
 void append_panel(const Explanation& explanation, std::size_t place, std::string& out) {
   fmt::format_to(std::back_inserter(out), "<section class=\"panel{}\" id=\"t{}\"><h2>At {}</h2>\n",
                  place == explanation.chosen ? " chosen" : "", place,
-                 text::html_escaped(token_name(explanation, place)));
+                 html_escaped(token_name(explanation, place)));
   for (const Table& table : tables_of(explanation, place)) append_table(table, out);
   out += "</section>\n";
 }
@@ -108,11 +108,11 @@ std::string explanation_html(const Explanation& explanation) {
       "where</h1>\n",
       policy_hash(kPageScript), kCommonStyle, kPageStyle, level_styles());
   for (const std::string& line : heading_lines(explanation))
-    fmt::format_to(std::back_inserter(out), "<p class=\"faint\">{}</p>\n", text::html_escaped(line));
+    fmt::format_to(std::back_inserter(out), "<p class=\"faint\">{}</p>\n", html_escaped(line));
   fmt::format_to(std::back_inserter(out),
                  "<details><summary>Prompt</summary><div class=\"prompt\">{}</div></details>\n",
-                 text::html_escaped(visible_lines(explanation.prompt)));
-  out.append("<main>\n<div>\n<h2>Response</h2>\n").append(legend());
+                 html_escaped(visible_lines(explanation.prompt)));
+  out.append("<main>\n<div>\n<h2>Response</h2>\n").append(html_legend());
   out +=
       "<input type=\"checkbox\" id=\"numbers\"> <label for=\"numbers\">mass as numbers</label>\n"
       "<span class=\"faint\">Click a token, or arrow keys and Enter.</span>\n<div class=\"response\">";

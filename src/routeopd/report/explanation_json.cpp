@@ -7,8 +7,8 @@
 #include <iterator>
 #include <set>
 
+#include "routeopd/base/utf8.h"
 #include "routeopd/report/explanation_tables.h"
-#include "routeopd/text/utf8.h"
 
 namespace routeopd::report {
 namespace {
@@ -16,8 +16,8 @@ namespace {
 // {"id", "text", "bytes"?}: the bytes in hexadecimal where they are no UTF-8.
 Json id_json(const Explanation& explanation, std::int32_t id) {
   const std::string bytes = bytes_of(explanation, id);
-  Json json = {{"id", id}, {"text", text::lossy_utf8(bytes)}};
-  if (text::find_invalid_utf8(bytes) == std::string_view::npos) return json;
+  Json json = {{"id", id}, {"text", lossy_utf8(bytes)}};
+  if (find_invalid_utf8(bytes) == std::string_view::npos) return json;
   std::string digits;
   for (const char byte : bytes)
     fmt::format_to(std::back_inserter(digits), "{:02x}", static_cast<unsigned char>(byte));
@@ -104,12 +104,12 @@ Json explanation_json(const Explanation& explanation) {
   Json tokens = Json::array();
   for (std::size_t place = 0; place < explanation.tokens.size(); ++place)
     tokens.push_back(token_json(explanation, place));
-  return {{"student", text::lossy_utf8(explanation.student)},
-          {"teacher", text::lossy_utf8(explanation.teacher)},
-          {"prompt", text::lossy_utf8(explanation.prompt)},
+  return {{"student", lossy_utf8(explanation.student)},
+          {"teacher", lossy_utf8(explanation.teacher)},
+          {"prompt", lossy_utf8(explanation.prompt)},
           {"prompt_tokens", explanation.prompt_ids.size()},
           {"prompt_ids", explanation.prompt_ids},
-          {"response", text::lossy_utf8(explanation.response)},
+          {"response", lossy_utf8(explanation.response)},
           {"finish", explanation.finish},
           {"seed", explanation.seed},
           {"objective", explanation.objective},

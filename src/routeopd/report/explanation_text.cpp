@@ -45,7 +45,7 @@ std::string response_lines(const Explanation& explanation, bool colors) {
   return out;
 }
 
-std::string legend() {
+std::string text_legend() {
   std::string out = "mass of the state at which a token was written:";
   for (int level = 0; level <= static_cast<int>(kMassLevels.size()); ++level)
     out += fmt::format(" {}", colored(fmt::format(" {} ", level_name(level)), level));
@@ -82,7 +82,7 @@ std::string explanation_text(const Explanation& explanation, bool colors) {
   out.append("\n").append(response_lines(explanation, colors)).append("\n");
   if (colors) {
     const std::vector<std::size_t> places = heaviest_places(explanation);
-    out += legend();
+    out += text_legend();
     out += fmt::format("\nThe {} with the most (--token N chooses one):\n", places.size());
     out += table_text(token_table(explanation, places));
   } else {

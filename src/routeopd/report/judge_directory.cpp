@@ -38,10 +38,10 @@ JudgeFiles read_judge(const std::filesystem::path& directory) {
   for (const Json& line : files.lines("labels.jsonl", "labels")) {
     ++number;
     const std::string label = text_at(line, "label"), name = text_at(line, "run");
-    const auto* const known = std::find_if(grade::kAllLabels.begin(), grade::kAllLabels.end(),
-                                           [&](grade::Label each) { return grade::name_of(each) == label; });
+    const auto* const known = std::find_if(judge::kAllLabels.begin(), judge::kAllLabels.end(),
+                                           [&](judge::Label each) { return judge::name_of(each) == label; });
     const auto sample = whole_at(line, "sample");
-    if (known == grade::kAllLabels.end() || !sample) {
+    if (known == judge::kAllLabels.end() || !sample) {
       files.say(
           "labels.jsonl",
           fmt::format("label {} has no sample or no known label; what stands before it is shown", number));

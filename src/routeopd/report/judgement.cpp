@@ -11,25 +11,25 @@
 namespace routeopd::report {
 namespace {
 
-using grade::JudgeInput;
-using grade::JudgeTally;
-using grade::Label;
-using grade::ScopeTally;
+using judge::JudgeInput;
+using judge::JudgeTally;
+using judge::Label;
+using judge::ScopeTally;
 using Cells = std::vector<std::string>;
 
-struct Table {
+struct LabelTable {
   std::string title;
   Cells columns;  // words in the first, numbers in the others
   std::vector<Cells> rows;
 };
 
 std::string shown_name(Label label) {
-  static constexpr grade::PerLabel<const char*> kNames{"correct",        "reasoning", "arithmetic",
+  static constexpr judge::PerLabel<const char*> kNames{"correct",        "reasoning", "arithmetic",
                                                        "premature stop", "format",    "unjudged"};
-  return kNames[grade::index_of(label)];
+  return kNames[judge::index_of(label)];
 }
 
-std::string percent(double fraction) {
+std::string two_decimals(double fraction) {
   return fmt::format("{:.2f}", 100 * fraction);
 }
 
@@ -42,9 +42,9 @@ std::string titled(const char* what, const ScopeTally& scope) {
   return fmt::format("{}, {}", what, scope.suite.empty() ? "all suites" : visible(scope.suite));
 }
 
-Table distribution(const JudgeInput& input, const ScopeTally& scope) {
-  Table table{titled("Labels", scope), {"run"}, {}};
-  for (const Label label : grade::kAllLabels) table.columns.push_back(shown_name(label));
+LabelTable distribution(const JudgeInput& input, const ScopeTally& scope) {
+  LabelTable table{titled("Labels", scope), {"run"}, {}};
+  for (const Label label : judge::kAllLabels) table.columns.push_back(shown_name(label));
   table.columns.emplace_back("total");
   for (std::size_t r = 0; r < scope.runs.size(); ++r) {
     Cells& row = table.rows.emplace_back(Cells{run_name(input, r)});
@@ -54,18 +54,18 @@ Table distribution(const JudgeInput& input, const ScopeTally& scope) {
   return table;
 }
 
-Table transitions(const JudgeInput& input, const ScopeTally& scope) {
-  Table table{titled("Transitions", scope), {"transition"}, {}};
-  for (const grade::TransitionTally& pair : scope.transitions)
+LabelTable transitions(const JudgeInput& input, const ScopeTally& scope) {
+  LabelTable table{titled("Transitions", scope), {"transition"}, {}};
+  for (const judge::TransitionTally& pair : scope.transitions)
     table.columns.push_back(fmt::format("{} → {}", run_name(input, 0), run_name(input, pair.to_run)));
   for (const bool into : {true, false}) {
-    for (const Label label : grade::kAllLabels) {
+    for (const Label label : judge::kAllLabels) {
       if (label == Label::kCorrect) continue;
       Cells row{fmt::format("{} → {}", shown_name(into ? label : Label::kCorrect),
                             shown_name(into ? Label::kCorrect : label))};
       std::int64_t sum = 0;
-      for (const grade::TransitionTally& pair : scope.transitions) {
-        const std::int64_t count = (into ? pair.into_correct : pair.out_of_correct)[grade::index_of(label)];
+      for (const judge::TransitionTally& pair : scope.transitions) {
+        const std::int64_t count = (into ? pair.into_correct : pair.out_of_correct)[judge::index_of(label)];
         sum += count;
         row.push_back(std::to_string(count));
       }
@@ -75,26 +75,26 @@ Table transitions(const JudgeInput& input, const ScopeTally& scope) {
   return table;
 }
 
-Table lengths(const JudgeInput& input, const ScopeTally& scope) {
-  Table table{titled("Length in tokens, and format", scope),
+LabelTable lengths(const JudgeInput& input, const ScopeTally& scope) {
+  LabelTable table{titled("Length in tokens, and format", scope),
               {"run", "mean", "P25", "median", "P75", "P90", "clipped %", "format valid %"},
               {}};
   for (std::size_t r = 0; r < scope.runs.size(); ++r) {
-    const grade::RunTally& run = scope.runs[r];
+    const judge::RunTally& run = scope.runs[r];
     Cells row{run_name(input, r)};
     for (const double value : {run.mean, run.p25, run.p50, run.p75, run.p90})
       row.push_back(fmt::format("{:.0f}", value));
-    row.push_back(percent(run.clipped));
-    row.push_back(percent(run.format_valid));
+    row.push_back(two_decimals(run.clipped));
+    row.push_back(two_decimals(run.format_valid));
     table.rows.push_back(std::move(row));
   }
   return table;
 }
 
-Table agreement(const JudgeTally& tally) {
-  Table table{"Agreement of the two passes", {"responses", "n", "agreement %", "Cohen's kappa"}, {}};
+LabelTable agreement(const JudgeTally& tally) {
+  LabelTable table{"Agreement of the two passes", {"responses", "n", "agreement %", "Cohen's kappa"}, {}};
   for (const auto& [name, part] : {std::pair("all, five labels", &tally.all), {"judged", &tally.judged}}) {
-    table.rows.push_back({name, std::to_string(part->n), part->share ? percent(*part->share) : "-",
+    table.rows.push_back({name, std::to_string(part->n), part->share ? two_decimals(*part->share) : "-",
                           part->kappa ? fmt::format("{:.3f}", *part->kappa) : "-"});
   }
   return table;
@@ -104,7 +104,7 @@ Table agreement(const JudgeTally& tally) {
 
 std::string judgement_tables(const JudgeInput& input, const JudgeTally& tally, TableFormat format) {
   std::string out;
-  const auto add = [&](const Table& table) {
+  const auto add = [&](const LabelTable& table) {
     if (!out.empty()) out += '\n';
     out += heading(table.title, format) + table_of(table.columns, table.rows, format);
   };

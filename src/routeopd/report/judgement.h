@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "routeopd/grade/judge/tally.h"
+#include "routeopd/judge/tally.h"
 #include "routeopd/report/text_table.h"
 
 namespace routeopd::report {
 
 // The tables of every suite, and of all together where there are several; then agreement and what is unjudged.
-std::string judgement_tables(const grade::JudgeInput& input, const grade::JudgeTally& tally,
+std::string judgement_tables(const judge::JudgeInput& input, const judge::JudgeTally& tally,
                              TableFormat format);
 
 }  // namespace routeopd::report

@@ -8,13 +8,13 @@
 #include <set>
 #include <system_error>
 
-#include "routeopd/base/atomic_file.h"
+#include "routeopd/base/display.h"
+#include "routeopd/base/files.h"
 #include "routeopd/report/charts/palette.h"
 #include "routeopd/report/page_style.h"
 #include "routeopd/report/study_tables.h"
 #include "routeopd/report/svg.h"
 #include "routeopd/report/visible_text.h"
-#include "routeopd/text/html_escape.h"
 
 namespace routeopd::report {
 namespace {
@@ -52,7 +52,7 @@ table{font-size:7pt}th,td{white-space:normal}.r{overflow-wrap:break-word}}
 )css";
 
 std::string shown_html(std::string_view words) {
-  return text::html_escaped(visible(words));
+  return html_escaped(visible(words));
 }
 
 std::string missing_html(const std::vector<std::string>& missing) {

@@ -31,10 +31,10 @@ bool directory_there(const std::filesystem::path& directory, TolerantDirectory& 
   return false;
 }
 
-std::optional<grade::Label> label_named(const std::string& name) {
-  const auto found = std::find_if(grade::kAllLabels.begin(), grade::kAllLabels.end(),
-                                  [&](grade::Label label) { return grade::name_of(label) == name; });
-  if (found == grade::kAllLabels.end()) return std::nullopt;
+std::optional<judge::Label> label_named(const std::string& name) {
+  const auto found = std::find_if(judge::kAllLabels.begin(), judge::kAllLabels.end(),
+                                  [&](judge::Label label) { return judge::name_of(label) == name; });
+  if (found == judge::kAllLabels.end()) return std::nullopt;
   return *found;
 }
 
@@ -43,7 +43,7 @@ std::vector<ResponseLabel> read_labels(TolerantDirectory& files) {
   std::int64_t number = 0;
   for (const Json& line : files.lines("labels.jsonl", "labels", Absent::kIsFine)) {
     ++number;
-    const std::optional<grade::Label> label = label_named(text_at(line, "label"));
+    const std::optional<judge::Label> label = label_named(text_at(line, "label"));
     const std::optional<std::int64_t> sample = whole_at(line, "sample");
     if (!label || !sample || text_at(line, "problem").empty()) {
       files.say("labels.jsonl",

@@ -15,7 +15,7 @@
 
 #include "routeopd/base/fields.h"
 #include "routeopd/grade/eval_files.h"
-#include "routeopd/grade/judge/labels.h"
+#include "routeopd/judge/labels.h"
 #include "routeopd/types/step_metrics.h"
 
 namespace routeopd::report {
@@ -24,7 +24,7 @@ namespace routeopd::report {
 struct ResponseLabel {
   std::string suite, problem;
   std::int64_t sample = 0;
-  grade::Label label = grade::Label::kUnjudged;
+  judge::Label label = judge::Label::kUnjudged;
 };
 
 // An eval directory.

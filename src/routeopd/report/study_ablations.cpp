@@ -15,15 +15,15 @@
 namespace routeopd::report {
 namespace {
 
-constexpr const char* kReference = "fixed_mid";
+constexpr const char* kAblationReference = "fixed_mid";
 
 // `paper` is the id of the paper's table.
 Block ablation_block(const StudyView& view, const std::string& paper, const std::string& title,
                      const std::vector<std::string>& names) {
   Block block = titled("ablation-" + paper, title);
   TextTable table = number_table({"variant", average_name(view) + " %", "seeds", "sd over seeds",
-                                  fmt::format("over {} [95 %]", kReference), "paper Avg@16 %",
-                                  fmt::format("paper over {}", kReference)});
+                                  fmt::format("over {} [95 %]", kAblationReference), "paper Avg@16 %",
+                                  fmt::format("paper over {}", kAblationReference)});
   std::vector<std::string> absent, ours;
   for (const std::string& name : names) {
     const std::optional<Accuracy> accuracy = view.grades.accuracy(name);
@@ -31,19 +31,19 @@ Block ablation_block(const StudyView& view, const std::string& paper, const std:
       absent.push_back(name);
       continue;
     }
-    const bool is_reference = name == kReference;
+    const bool is_reference = name == kAblationReference;
     const std::optional<Contrast> contrast =
-        is_reference ? std::nullopt : view.grades.contrast(kReference, name);
+        is_reference ? std::nullopt : view.grades.contrast(kAblationReference, name);
     const std::optional<double> there =
-        is_reference ? std::nullopt : paper_difference(paper, name, kReference, "avg");
+        is_reference ? std::nullopt : paper_difference(paper, name, kAblationReference, "avg");
     table.add({name, percent(accuracy->average.mean), std::to_string(accuracy->per_seed.size()),
                percent(spread_of(accuracy->per_seed)), contrast ? points(contrast->difference) : kDash,
                paper_cell(paper, name, "avg", 2), signed_number(there, 2)});
-    if (contrast && there) say(block.words, effect_sentence(name, kReference, *there, contrast->difference));
+    if (contrast && there) say(block.words, effect_sentence(name, kAblationReference, *there, contrast->difference));
     if (contrast && !there) ours.push_back(fmt::format("{} {}", name, points(contrast->difference)));
   }
   if (!ours.empty())
-    say(block.words, fmt::format("Not in the paper, over {}: {}.", kReference, listed(ours)));
+    say(block.words, fmt::format("Not in the paper, over {}: {}.", kAblationReference, listed(ours)));
   say_absent(block, absent, "readable evaluation of");
   if (!table.rows().empty()) block.table = std::move(table);
   return block;
@@ -134,8 +134,8 @@ Block concentration_block(const StudyView& view) {
     concentration[{problem.suite, problem.problem}] = problem.concentration;
   TextTable table =
       number_table({"concentration", "arm", "problems", "states", "budget", average_name(view) + " %",
-                    fmt::format("over {} [95 %]", kReference), "paper states", "paper budget",
-                    "paper Avg@16 %", fmt::format("paper over {}", kReference)});
+                    fmt::format("over {} [95 %]", kAblationReference), "paper states", "paper budget",
+                    "paper Avg@16 %", fmt::format("paper over {}", kAblationReference)});
   std::vector<std::string> trend, empty;
   for (const char* arm : {"routeopd", "exact"}) {
     const bool in_paper = std::string_view(arm) == "routeopd";
@@ -155,7 +155,7 @@ Block concentration_block(const StudyView& view) {
       };
       const std::optional<grade::Interval> average = view.grades.average(arm, inside);
       if (!average && !in_paper) continue;
-      const std::optional<Contrast> contrast = view.grades.contrast(kReference, arm, inside);
+      const std::optional<Contrast> contrast = view.grades.contrast(kAblationReference, arm, inside);
       const bool few = problems < kFewestObservations;
       const double paper = *paper_number("concentration", bin.name, "contrast");
       const auto beside = [&](const char* column, int digits) {
@@ -177,7 +177,7 @@ Block concentration_block(const StudyView& view) {
           fmt::format(
               "In {}: {}", bin.name,
               few ? fmt::format("{} problem{} too few to tell.", problems, problems == 1 ? " is" : "s are")
-                  : effect_sentence("routeopd", kReference, paper, contrast->difference)));
+                  : effect_sentence("routeopd", kAblationReference, paper, contrast->difference)));
     }
   }
   if (!empty.empty())

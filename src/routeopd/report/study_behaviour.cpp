@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-#include "routeopd/base/grouped.h"
+#include "routeopd/base/display.h"
 #include "routeopd/report/cells.h"
 #include "routeopd/report/effects.h"
 #include "routeopd/report/paper_numbers.h"
@@ -17,7 +17,7 @@
 namespace routeopd::report {
 namespace {
 
-using grade::Label;
+using judge::Label;
 
 const std::vector<std::string>& compared_arms() {
   static const std::vector<std::string> arms = {"sampled_rkl", "fixed_mid", "full_rkl", "full_fkl",
@@ -79,7 +79,7 @@ std::vector<const EvalFiles*> evals_of(const StudyFiles& study, const std::strin
 }
 
 struct Composition {
-  grade::PerLabel<double> counts{};
+  judge::PerLabel<double> counts{};
   double wrong = 0;  // not told apart
   double total = 0;
 };
@@ -87,7 +87,7 @@ struct Composition {
 // From labels; where there are none, from what summary.json says of accuracy and format.
 void add_composition(const EvalFiles& eval, Composition& sum) {
   if (!eval.labels.empty()) {
-    for (const ResponseLabel& label : eval.labels) ++sum.counts[grade::index_of(label.label)];
+    for (const ResponseLabel& label : eval.labels) ++sum.counts[judge::index_of(label.label)];
     sum.total += static_cast<double>(eval.labels.size());
     return;
   }
@@ -101,8 +101,8 @@ void add_composition(const EvalFiles& eval, Composition& sum) {
     if (!n || !samples || !avg || !format) continue;
     const double total = *n * *samples;
     sum.total += total;
-    sum.counts[grade::index_of(Label::kCorrect)] += *avg * total;
-    sum.counts[grade::index_of(Label::kFormat)] += (1 - *format) * total;
+    sum.counts[judge::index_of(Label::kCorrect)] += *avg * total;
+    sum.counts[judge::index_of(Label::kFormat)] += (1 - *format) * total;
     sum.wrong += (*format - *avg) * total;
   }
 }
@@ -111,7 +111,7 @@ std::optional<Composition> composition_of(const StudyFiles& study, const std::st
   Composition sum;
   for (const EvalFiles* eval : evals_of(study, name)) add_composition(*eval, sum);
   if (sum.total <= 0) return std::nullopt;
-  sum.wrong += sum.counts[grade::index_of(Label::kUnjudged)];
+  sum.wrong += sum.counts[judge::index_of(Label::kUnjudged)];
   return sum;
 }
 
@@ -128,13 +128,13 @@ std::vector<std::string> behaviour_names() {
 Block errors_block(const StudyView& view) {
   Block block = titled("error-distribution", "What responses are made of, in percent");
   std::vector<std::string> titles = {"arm"}, absent;
-  for (const Label label : kShownLabels) titles.push_back(grade::name_of(label));
+  for (const Label label : kShownLabels) titles.push_back(judge::name_of(label));
   titles.emplace_back("wrong, not told apart");
   titles.emplace_back("responses");
-  for (const Label label : kShownLabels) titles.push_back("paper " + grade::name_of(label));
+  for (const Label label : kShownLabels) titles.push_back("paper " + judge::name_of(label));
   TextTable table = number_table(titles);
   const auto paper_share = [](const std::string& arm, Label label) -> std::optional<double> {
-    const auto count = paper_number("errors", arm, grade::name_of(label)),
+    const auto count = paper_number("errors", arm, judge::name_of(label)),
                total = paper_number("errors", arm, "total");
     if (!count || !total) return std::nullopt;
     return 100 * *count / *total;
@@ -147,7 +147,7 @@ Block errors_block(const StudyView& view) {
     }
     Cells cells = {name};
     for (const Label label : kShownLabels)
-      cells.push_back(percent(composition->counts[grade::index_of(label)] / composition->total, 1));
+      cells.push_back(percent(composition->counts[judge::index_of(label)] / composition->total, 1));
     cells.push_back(percent(composition->wrong / composition->total, 1));
     cells.push_back(number(composition->total, 0));
     for (const Label label : kShownLabels) cells.push_back(number(paper_share(name, label), 1));
@@ -158,7 +158,7 @@ Block errors_block(const StudyView& view) {
       const std::optional<Contrast> contrast = view.grades.label_contrast(arm, "routeopd", label);
       const double paper = *paper_share("routeopd", label) - *paper_share(arm, label);
       if (contrast && paper != 0)
-        say(block.words, effect_sentence(fmt::format("the share of {} of routeopd", grade::name_of(label)),
+        say(block.words, effect_sentence(fmt::format("the share of {} of routeopd", judge::name_of(label)),
                                          fmt::format("that of {}", arm), paper, contrast->difference));
     }
   }
@@ -179,7 +179,7 @@ std::map<ResponseKey, Label> labels_by_key(const EvalFiles& eval) {
 }
 
 struct ErrorTransitions {
-  grade::PerLabel<std::int64_t> into{}, out{};  // by the label on the side that is wrong
+  judge::PerLabel<std::int64_t> into{}, out{};  // by the label on the side that is wrong
   std::int64_t repaired = 0, lost = 0;
 };
 
@@ -198,7 +198,7 @@ std::optional<ErrorTransitions> error_transitions(const StudyFiles& study, const
         if (found == after.end() || (label == Label::kCorrect) == (found->second == Label::kCorrect))
           continue;
         const bool repaired = found->second == Label::kCorrect;
-        ++(repaired ? sum.into[grade::index_of(label)] : sum.out[grade::index_of(found->second)]);
+        ++(repaired ? sum.into[judge::index_of(label)] : sum.out[judge::index_of(found->second)]);
         ++(repaired ? sum.repaired : sum.lost);
       }
     }
@@ -228,10 +228,10 @@ Block error_transitions_block(const StudyView& view) {
   for (const bool into : {true, false}) {
     for (const Label label : kShownLabels) {
       if (label == Label::kCorrect) continue;
-      const std::string name = grade::name_of(label);
+      const std::string name = judge::name_of(label);
       Cells cells = {into ? name + " → correct" : "correct → " + name};
       for (const auto& [arm, counts] : columns) {
-        cells.push_back(grouped((into ? counts.into : counts.out)[grade::index_of(label)]));
+        cells.push_back(grouped((into ? counts.into : counts.out)[judge::index_of(label)]));
         if (in_paper(arm))
           cells.push_back(paper_cell("error-transitions", (into ? "into " : "out ") + name, arm, 0));
       }
@@ -247,8 +247,8 @@ Block error_transitions_block(const StudyView& view) {
         fmt::format(
             "Against {} the paper's repairs are reasoning errors in {} of {} cases; here in {} of {}: {}.",
             arm, paper_cell("error-transitions", "into reasoning", arm, 0), number(repaired, 0),
-            grouped(counts.into[grade::index_of(Label::kReasoning)]), grouped(counts.repaired),
-            2 * counts.into[grade::index_of(Label::kReasoning)] > counts.repaired ? "most of them here too"
+            grouped(counts.into[judge::index_of(Label::kReasoning)]), grouped(counts.repaired),
+            2 * counts.into[judge::index_of(Label::kReasoning)] > counts.repaired ? "most of them here too"
                                                                                   : "not most of them here"));
   }
   block.table = std::move(table);

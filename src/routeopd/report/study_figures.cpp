@@ -176,7 +176,7 @@ Block composition(const StudyFiles& study) {
 }  // namespace
 
 std::vector<std::pair<std::string, double>> label_shares(const std::vector<const EvalFiles*>& evals) {
-  std::map<grade::Label, std::int64_t> counts;
+  std::map<judge::Label, std::int64_t> counts;
   std::int64_t total = 0;
   for (const EvalFiles* eval : evals) {
     for (const ResponseLabel& label : eval->labels) {
@@ -186,7 +186,7 @@ std::vector<std::pair<std::string, double>> label_shares(const std::vector<const
   }
   std::vector<std::pair<std::string, double>> shares;
   for (const auto& [label, count] : counts)
-    shares.emplace_back(grade::name_of(label), 100 * static_cast<double>(count) / static_cast<double>(total));
+    shares.emplace_back(judge::name_of(label), 100 * static_cast<double>(count) / static_cast<double>(total));
   if (!shares.empty()) return shares;
   double right = 0, readable = 0;
   int count = 0;

@@ -16,7 +16,7 @@ namespace {
 
 using Absent = TolerantDirectory::Absent;
 
-void append(std::vector<std::string>& all, const std::vector<std::string>& more) {
+void append_all(std::vector<std::string>& all, const std::vector<std::string>& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
@@ -245,15 +245,15 @@ const ProbeFiles* StudyFiles::probe(const std::string& name) const {
 std::vector<std::string> StudyFiles::all_missing() const {
   std::vector<std::string> all = missing;
   for (const std::optional<EvalFiles>* eval : {&base, &teacher})
-    if (*eval) append(all, (*eval)->missing);
+    if (*eval) append_all(all, (*eval)->missing);
   for (const StudyRun& run : runs) {
-    append(all, run.files.missing);
-    for (const EvalFiles& eval : run.files.evals) append(all, eval.missing);
+    append_all(all, run.files.missing);
+    for (const EvalFiles& eval : run.files.evals) append_all(all, eval.missing);
     const bool read_before = std::any_of(run.files.evals.begin(), run.files.evals.end(),
                                          [&](const EvalFiles& eval) { return eval.shown == run.eval.shown; });
-    if (!read_before) append(all, run.eval.missing);
+    if (!read_before) append_all(all, run.eval.missing);
   }
-  for (const StudyProbe& probe : probes) append(all, probe.files.missing);
+  for (const StudyProbe& probe : probes) append_all(all, probe.files.missing);
   return all;
 }
 

@@ -74,7 +74,7 @@ void StudyGrades::add_labels(const std::string& name, std::int64_t seed, const E
   if (eval.labels.empty()) return;
   const Suites& suites = graded_.at(name).at(seed);
   std::map<std::pair<std::string, std::string>, std::pair<std::size_t, std::size_t>> place;
-  std::vector<std::vector<grade::Label>> labels;
+  std::vector<std::vector<judge::Label>> labels;
   std::vector<std::vector<bool>> seen;
   std::size_t responses = 0;
   for (std::size_t s = 0; s < suites_.size(); ++s) {
@@ -177,7 +177,7 @@ std::optional<Contrast> StudyGrades::contrast(const std::string& first, const st
 }
 
 std::optional<Contrast> StudyGrades::label_contrast(const std::string& first, const std::string& second,
-                                                    grade::Label label) const {
+                                                    judge::Label label) const {
   const std::vector<std::int64_t> seeds = shared_seeds(first, second);
   if (seeds.empty() || !labels_.contains(first) || !labels_.contains(second)) return std::nullopt;
   const auto pooled_labels = [&](const std::string& name) -> std::optional<Suites> {

@@ -56,7 +56,7 @@ class StudyGrades {
 
   // The share of responses with a label, second - first. None where a seed that both have is not labelled whole in both.
   std::optional<Contrast> label_contrast(const std::string& first, const std::string& second,
-                                         grade::Label label) const;
+                                         judge::Label label) const;
 
   // Over the shared seeds and all suites.
   std::optional<grade::Transitions> transitions(const std::string& first, const std::string& second) const;
@@ -74,7 +74,7 @@ class StudyGrades {
   std::vector<std::string> suites_;
   std::vector<std::vector<std::string>> problems_;  // of each suite
   std::map<std::string, std::map<std::int64_t, Suites>> graded_;
-  std::map<std::string, std::map<std::int64_t, std::vector<std::vector<grade::Label>>>>
+  std::map<std::string, std::map<std::int64_t, std::vector<std::vector<judge::Label>>>>
       labels_;  // as graded_
   std::int64_t samples_ = 0;
   std::vector<std::string> missing_;

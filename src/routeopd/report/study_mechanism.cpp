@@ -18,7 +18,7 @@
 namespace routeopd::report {
 namespace {
 
-constexpr const char* kStep = "fresh_adamw";
+constexpr const char* kProbeStep = "fresh_adamw";
 
 // A probe of the study; a sentence in the block where it cannot be read.
 const ProbeFiles* probe_of(const StudyView& view, const std::string& name, Block& block) {
@@ -37,7 +37,7 @@ Block arms_block(const StudyView& view) {
                                   "paper leakage %", "paper median leakage"});
   for (const Json& row : list_at(probe->probe, "rows")) {
     const std::string name = text_at(row, "name");
-    if (text_at(row, "intervention") != kStep || name.empty()) continue;
+    if (text_at(row, "intervention") != kProbeStep || name.empty()) continue;
     table.add(
         {visible(name), spread_cell(row, "fidelity"), percent(number_at(row, {"fidelity", "p10"}), 1),
          percent(number_at(row, {"fidelity", "median"}), 1), spread_cell(row, "leakage"),
@@ -47,7 +47,7 @@ Block arms_block(const StudyView& view) {
   }
   for (const char* key : {"fidelity", "leakage"}) {
     const auto of = [&](const char* name) {
-      return ProbedLevel{{name, kStep}, name, paper_number("mean-leakage", name, key)};
+      return ProbedLevel{{name, kProbeStep}, name, paper_number("mean-leakage", name, key)};
     };
     for (const char* other : {"sampled_rkl", "rank_matched", "fixed_mid"})
       say(block.words, step_sentence(*probe, key, of("routeopd"), of(other)));
@@ -129,7 +129,7 @@ constexpr std::array<const char*, 4> kStrataArms = {"routeopd", "exact", "union_
 
 const Json& strata_of(const ProbeFiles& probe, const char* arm, const std::string& kind) {
   static const Json none = Json::object();
-  const Json& row = probe.row(arm, kStep);
+  const Json& row = probe.row(arm, kProbeStep);
   return list_at(row.is_object() && row.contains("strata") ? row["strata"] : none, kind.c_str());
 }
 
@@ -186,7 +186,7 @@ Block strata_block(const StudyView& view, const std::string& paper, const std::s
 }
 
 // Mechanism by concentration: the paper has the states and budgets of its bins alone.
-Block concentration_block(const StudyView& view) {
+Block mechanism_concentration_block(const StudyView& view) {
   Block block =
       titled("strata-concentration", "One step by the concentration of the teacher's demand at a state");
   const ProbeFiles* const probe = probe_of(view, "arms", block);
@@ -215,7 +215,7 @@ Block concentration_block(const StudyView& view) {
 }
 
 // The best, the median and the worst completed route.
-Block routes_block(const StudyView& view) {
+Block mechanism_routes_block(const StudyView& view) {
   Block block = titled("route-cases", "Single routes of routeopd under one fresh AdamW step");
   const ProbeFiles* const probe = probe_of(view, "arms", block);
   if (probe == nullptr) return block;
@@ -226,7 +226,7 @@ Block routes_block(const StudyView& view) {
   std::vector<Record> records;
   for (const Json& line : probe->routes) {
     const auto target = number_at(line, {"target"}), achieved = number_at(line, {"achieved"});
-    if (text_at(line, "name") == "routeopd" && text_at(line, "intervention") == kStep && target && achieved &&
+    if (text_at(line, "name") == "routeopd" && text_at(line, "intervention") == kProbeStep && target && achieved &&
         *target > 0)
       records.push_back({&line, *achieved / *target});
   }
@@ -282,8 +282,8 @@ std::vector<Block> mechanism_blocks(const StudyView& view) {
                        {fidelity, leakage, reduction, completion}),
           strata_block(view, "entropy", "routeopd by quartile of the teacher's entropy",
                        {{"entropy", "entropy", false}, fidelity, leakage, reduction}),
-          concentration_block(view),
-          routes_block(view)};
+          mechanism_concentration_block(view),
+          mechanism_routes_block(view)};
 }
 
 }  // namespace routeopd::report

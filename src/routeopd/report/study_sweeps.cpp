@@ -19,7 +19,7 @@ namespace routeopd::report {
 namespace {
 
 constexpr const char* kDefault = "routeopd";
-constexpr const char* kStep = "fresh_adamw";
+constexpr const char* kSweepStep = "fresh_adamw";
 
 // Variants of routeopd called "routeopd-LETTER…" and routeopd itself, by the value of the setting.
 std::map<double, std::pair<std::string, std::string>> variants_by(const StudyFiles& study, char letter) {
@@ -50,7 +50,7 @@ std::optional<double> arm_number(const StudyFiles& study, const std::string& nam
 const Json& step_of(const StudyFiles& study, const std::string& name) {
   static const Json none;
   const ProbeFiles* const probe = study.probe("support");
-  return probe == nullptr ? none : probe->row(name, kStep);
+  return probe == nullptr ? none : probe->row(name, kSweepStep);
 }
 
 // A value of the setting against the default, where the paper has both.
@@ -124,7 +124,7 @@ Block support_block(const StudyView& view) {
     for (const char* key : {"fidelity", "leakage"}) {
       const auto level = [&](const std::pair<std::string, std::string>& of) {
         return ProbedLevel{
-            {of.second, kStep}, fmt::format("k = {}", of.first), paper_number("support", of.first, key)};
+            {of.second, kSweepStep}, fmt::format("k = {}", of.first), paper_number("support", of.first, key)};
       };
       say(block.words,
           step_sentence(*view.files.probe("support"), key, level(known.back()), level(known.front())));

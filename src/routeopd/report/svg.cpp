@@ -8,15 +8,15 @@
 #include <array>
 #include <vector>
 
+#include "routeopd/base/display.h"
 #include "routeopd/base/error.h"
+#include "routeopd/base/utf8.h"
 #include "routeopd/report/charts/palette.h"
-#include "routeopd/text/html_escape.h"
-#include "routeopd/text/utf8.h"
 
 namespace routeopd::report {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+constexpr std::size_t kMostSvgBytes = std::size_t{16} << 20;
 constexpr std::size_t kMostDepth = 256;
 
 constexpr std::array<std::string_view, 18> kElements = {
@@ -94,12 +94,12 @@ std::string lower_case(std::string_view text) {
 // The value of an attribute as the page has it. Names of functions mean the same in capitals.
 std::string page_value(std::string_view name, std::string_view value, std::string_view prefix) {
   if (name == "id") return fmt::format("{}-{}", prefix, value);
-  constexpr std::string_view kReference = "url(#";
+  constexpr std::string_view kUrlReference = "url(#";
   const std::string lower = lower_case(value);
   if (lower.find("url") != std::string::npos) {
-    if (!value.starts_with(kReference) || lower.find("url", 1) != std::string::npos)
+    if (!value.starts_with(kUrlReference) || lower.find("url", 1) != std::string::npos)
       refuse("a reference to a file");
-    return fmt::format("{}{}-{}", kReference, prefix, value.substr(kReference.size()));
+    return fmt::format("{}{}-{}", kUrlReference, prefix, value.substr(kUrlReference.size()));
   }
   for (const ChartColor& color : kChartColors) {
     if (value == css(color.light)) return fmt::format("var(--{})", color.name);
@@ -205,12 +205,11 @@ class Reader {
 }  // namespace
 
 std::string page_svg(std::string_view svg, std::string_view prefix, std::string_view description) {
-  if (svg.size() > kMostBytes) refuse("more than 16 MB");
-  if (text::find_invalid_utf8(svg) != std::string_view::npos) refuse("bytes that are not UTF-8");
+  if (svg.size() > kMostSvgBytes) refuse("more than 16 MB");
+  if (find_invalid_utf8(svg) != std::string_view::npos) refuse("bytes that are not UTF-8");
   std::string size;
   const std::string body = Reader(svg, prefix).body(size);
-  return fmt::format("<svg role=\"img\" aria-label=\"{}\"{}>{}</svg>", text::html_escaped(description), size,
-                     body);
+  return fmt::format("<svg role=\"img\" aria-label=\"{}\"{}>{}</svg>", html_escaped(description), size, body);
 }
 
 }  // namespace routeopd::report

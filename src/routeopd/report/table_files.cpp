@@ -7,8 +7,8 @@
 #include <set>
 #include <system_error>
 
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
+#include "routeopd/base/files.h"
 #include "routeopd/report/report_page.h"
 #include "routeopd/report/study_tables.h"
 

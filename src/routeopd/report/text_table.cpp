@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <array>
 
+#include "routeopd/base/display.h"
 #include "routeopd/base/error.h"
 #include "routeopd/report/visible_text.h"
-#include "routeopd/text/html_escape.h"
 
 namespace routeopd::report {
 namespace {
@@ -137,7 +137,7 @@ std::string escaped(std::string_view words, TableFormat format) {
     case TableFormat::kCsv:
       return csv_cell(words);
     case TableFormat::kHtml:
-      return text::html_escaped(visible(line));
+      return html_escaped(visible(line));
   }
   return line;
 }

@@ -8,7 +8,7 @@
 #include <array>
 #include <iterator>
 
-#include "routeopd/text/utf8.h"
+#include "routeopd/base/utf8.h"
 
 namespace routeopd::report {
 namespace {
@@ -37,7 +37,7 @@ bool is_unseen(char32_t character) {
 
 void append_visible(std::string_view bytes, bool quoting, std::string& out) {
   for (std::size_t at = 0; at < bytes.size();) {
-    const text::Utf8Step step = text::utf8_step(bytes, at);
+    const Utf8Step step = utf8_step(bytes, at);
     const std::string_view piece = bytes.substr(at, step.length);
     at += step.length;
     if (!step.valid) {
@@ -45,7 +45,7 @@ void append_visible(std::string_view bytes, bool quoting, std::string& out) {
         fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(byte));
       continue;
     }
-    const char32_t character = text::code_point_at(piece, 0);
+    const char32_t character = code_point_at(piece, 0);
     if (character == '\n') {
       out += "\\n";
     } else if (character == '\t') {

@@ -9,7 +9,7 @@
 namespace routeopd::routing::reference {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInf = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
@@ -20,7 +20,7 @@ LossAndGradient sampled_rkl(std::span<const double> old_logits, std::span<const 
   const double log_old = old_logits[a] - log_sum_exp(old_logits);
   const double log_current = current_logits[a] - log_sum_exp(current_logits);
   double log_teacher = teacher_logits[a] - log_sum_exp(teacher_logits);
-  if (log_teacher == -kInfinity) log_teacher = std::log(options.delta_p);
+  if (log_teacher == -kInf) log_teacher = std::log(options.delta_p);
   const double advantage = log_teacher - log_old;
   const double ratio = std::exp(log_current - log_old);
 
@@ -48,9 +48,9 @@ LossAndGradient reverse_kl(std::span<const double> teacher_logits, std::span<con
   LossAndGradient result;
   Values log_ratio(current.size(), 0.0);
   for (std::size_t v = 0; v < current.size(); ++v) {
-    if (current_logits[v] == -kInfinity) continue;
+    if (current_logits[v] == -kInf) continue;
     const double log_teacher =
-        teacher_logits[v] == -kInfinity ? std::log(options.delta_p) : teacher_logits[v] - teacher_lse;
+        teacher_logits[v] == -kInf ? std::log(options.delta_p) : teacher_logits[v] - teacher_lse;
     log_ratio[v] = (current_logits[v] - current_lse) - log_teacher;
     result.loss += current[v] * log_ratio[v];
   }
@@ -68,12 +68,12 @@ LossAndGradient forward_kl(std::span<const double> teacher_logits, std::span<con
   LossAndGradient result;
   double teacher_mass = 0;  // on the ids that take part
   for (std::size_t v = 0; v < current.size(); ++v) {
-    if (current_logits[v] == -kInfinity || teacher[v] == 0) continue;
+    if (current_logits[v] == -kInf || teacher[v] == 0) continue;
     teacher_mass += teacher[v];
     result.loss += teacher[v] * ((teacher_logits[v] - teacher_lse) - (current_logits[v] - current_lse));
   }
   for (std::size_t v = 0; v < current.size(); ++v) {
-    const bool takes_part = current_logits[v] != -kInfinity;
+    const bool takes_part = current_logits[v] != -kInf;
     result.gradient.push_back(takes_part ? teacher_mass * current[v] - teacher[v] : 0.0);
   }
   return result;

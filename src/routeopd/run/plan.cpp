@@ -3,9 +3,8 @@
 
 #include <algorithm>
 
-#include "routeopd/base/byte_text.h"
-#include "routeopd/base/grouped.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/display.h"
+#include "routeopd/base/system.h"
 #include "routeopd/engine/kv_plan.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/model/heads/dense_head.h"
@@ -143,7 +142,7 @@ class Planner {
         static_cast<std::int64_t>(recipe_.rollout.kv_memory * 1e9), engine.step_tokens);
     add("keys and values, rollout", kv.bytes(),
         fmt::format("{} blocks of {} positions; [rollout] kv_memory bounds them", grouped(kv.blocks),
-                    model::kBlockPositions));
+                    kernels::kBlockPositions));
     const std::int64_t scoring =
         std::max<std::int64_t>(engine.score_tokens, plan_.longest_prompt + recipe_.rollout.max_new_tokens);
     add("keys and values, scoring", engine::blocks_for(scoring) * model::KvStorage::block_bytes(*teacher_),

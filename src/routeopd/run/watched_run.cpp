@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<eval::Suite> read_suites(const train::Recipe& recipe, const text::Tokenizer& tokenizer) {
+std::vector<eval::Suite> read_suites(const train::Recipe& recipe, const tokenizer::Tokenizer& tokenizer) {
   std::vector<eval::Suite> suites;
   if (recipe.eval.every == 0) return suites;
   for (const auto& [name, path] : recipe.eval.suites)
@@ -34,10 +34,10 @@ eval::Protocol protocol_of(const train::Recipe& recipe) {
 }
 
 SuiteEvaluator::SuiteEvaluator(eval::Protocol protocol, std::vector<eval::Suite> suites,
-                               const text::Tokenizer& tokenizer)
+                               const tokenizer::Tokenizer& tokenizer)
     : protocol_(std::move(protocol)), suites_(std::move(suites)), tokenizer_(tokenizer) {}
 
-SuiteEvaluator::SuiteEvaluator(const train::Recipe& recipe, const text::Tokenizer& tokenizer)
+SuiteEvaluator::SuiteEvaluator(const train::Recipe& recipe, const tokenizer::Tokenizer& tokenizer)
     : SuiteEvaluator(protocol_of(recipe), read_suites(recipe, tokenizer), tokenizer) {}
 
 Json SuiteEvaluator::evaluate(const fs::path& directory, const model::Model& student, const Json& identity,

@@ -18,10 +18,11 @@ namespace routeopd::run {
 // Suites under one protocol, evaluated into eval directories. The tokenizer must outlive it.
 class SuiteEvaluator {
  public:
-  SuiteEvaluator(eval::Protocol protocol, std::vector<eval::Suite> suites, const text::Tokenizer& tokenizer);
+  SuiteEvaluator(eval::Protocol protocol, std::vector<eval::Suite> suites,
+                 const tokenizer::Tokenizer& tokenizer);
 
   // The suites of a recipe, read from their files; none where [eval] every is 0.
-  SuiteEvaluator(const train::Recipe& recipe, const text::Tokenizer& tokenizer);
+  SuiteEvaluator(const train::Recipe& recipe, const tokenizer::Tokenizer& tokenizer);
 
   const eval::Protocol& protocol() const { return protocol_; }
   const std::vector<eval::Suite>& suites() const { return suites_; }
@@ -35,7 +36,7 @@ class SuiteEvaluator {
  private:
   eval::Protocol protocol_;
   std::vector<eval::Suite> suites_;
-  const text::Tokenizer& tokenizer_;
+  const tokenizer::Tokenizer& tokenizer_;
 };
 
 // The protocol of [eval] and [data].

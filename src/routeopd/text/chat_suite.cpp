@@ -1,12 +1,13 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/text/chat_suite.h"
+
+#include "routeopd/formats/ordered_json.h"
 
 namespace routeopd::text {
 namespace {
 
 OrderedJson parsed(const char* text) {
-  return parse_ordered_json(text, "chat suite");
+  return formats::parse_ordered_json(text, "chat suite");
 }
 
 // Roles and turns as training prompts and tool users have them; texts that tokenizers are known to differ on.

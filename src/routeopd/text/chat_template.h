@@ -10,13 +10,13 @@
 #include <string>
 #include <string_view>
 
-namespace routeopd::text {
+#include "routeopd/base/json_fwd.h"
 
-using OrderedJson = nlohmann::ordered_json;  // Python's dicts keep their order, and templates print them
-
-namespace jinja {
+namespace routeopd::jinja {
 struct Template;
 }
+
+namespace routeopd::text {
 
 class ChatTemplate {
  public:
@@ -36,9 +36,5 @@ class ChatTemplate {
   OrderedJson variables_;
   std::shared_ptr<const jinja::Template> parsed_;
 };
-
-// One JSON value, such as a line of messages, with its keys in order. Throws UserError that begins with `where` for
-// repeated keys, for integers beyond 64 bits (which most readers would round) and for deep nesting.
-OrderedJson parse_ordered_json(std::string_view text, std::string_view where);
 
 }  // namespace routeopd::text

@@ -7,6 +7,7 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/formats/json_file.h"
+#include "routeopd/tokenizer/declared_tokens.h"
 
 namespace routeopd::text {
 namespace {
@@ -16,10 +17,6 @@ using Sources = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::int64_t kMaxConfig = 64LL << 20U;  // added_tokens_decoder may list every token
 constexpr std::int64_t kMaxTemplate = 4LL << 20U;
-
-Json json_in(const fs::path& path) {
-  return fs::is_regular_file(path) ? formats::read_json_object(path, kMaxConfig) : Json::object();
-}
 
 Sources template_files(const fs::path& directory) {
   Sources sources;
@@ -66,43 +63,6 @@ Sources templates_in(const Json& config) {
     sources.emplace_back(name, text_of(formats::value_or_null(each, "template"), "a template's text"));
   }
   return sources;
-}
-
-bool is_standard(const std::string& name) {
-  constexpr std::array<std::string_view, 7> kNames{"bos_token", "eos_token", "unk_token", "sep_token",
-                                                   "pad_token", "cls_token", "mask_token"};
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
-}
-
-// A token as a text or as {"content": …}; nullopt for null.
-std::optional<std::string> token_of(const std::string& name, const Json& value) {
-  if (value.is_null()) return std::nullopt;
-  const Json& content = value.is_object() ? formats::value_or_null(value, "content") : value;
-  if (!content.is_string()) throw UserError("{}: expected a token's text, got {}", name, value.dump());
-  return content.get<std::string>();
-}
-
-// Beside the standard names, transformers passes others that end in _token, and those of extra_special_tokens.
-OrderedJson special_tokens(Json config, const Json& map) {
-  if (!config.contains("added_tokens_decoder")) {
-    for (const auto& [name, value] : map.items()) {
-      const bool is_list = name == "extra_special_tokens" && value.is_array();
-      if (!is_list) config[name] = value;
-    }
-  }
-  OrderedJson variables = OrderedJson::object();
-  for (const auto& [name, value] : config.items()) {
-    const bool is_own = name.ends_with("_token") && (value.is_string() || value.is_object());
-    if (!is_standard(name) && !is_own) continue;
-    if (const auto token = token_of(name, value)) variables[name] = *token;
-  }
-  const Json& extra = formats::value_or_null(config, "extra_special_tokens");
-  if (extra.is_object()) {
-    for (const auto& [name, value] : extra.items()) {
-      if (const auto token = token_of(name, value)) variables[name] = *token;
-    }
-  }
-  return variables;
 }
 
 }  // namespace
@@ -167,18 +127,13 @@ std::string ChatTemplates::render(const OrderedJson& messages, const OrderedJson
 
 std::optional<ChatTemplates> read_chat_templates(const fs::path& directory) {
   const fs::path config_path = directory / "tokenizer_config.json";
-  const Json config = json_in(config_path);
+  const Json config =
+      fs::is_regular_file(config_path) ? formats::read_json_object(config_path, kMaxConfig) : Json::object();
   Sources sources = template_files(directory);
   if (sources.empty()) sources = formats::naming(config_path.string(), [&] { return templates_in(config); });
   if (sources.empty()) return std::nullopt;
-  const OrderedJson variables = read_special_tokens(directory);
+  const OrderedJson variables = tokenizer::read_special_tokens(directory);
   return formats::naming(directory.string(), [&] { return ChatTemplates(sources, variables); });
-}
-
-OrderedJson read_special_tokens(const fs::path& directory) {
-  const fs::path config_path = directory / "tokenizer_config.json";
-  const Json config = json_in(config_path), map = json_in(directory / "special_tokens_map.json");
-  return formats::naming(config_path.string(), [&] { return special_tokens(config, map); });
 }
 
 std::string render_chat(const ChatTemplates& templates, const OrderedJson& line, OrderedJson defaults) {

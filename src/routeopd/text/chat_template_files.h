@@ -36,14 +36,10 @@ class ChatTemplates {
   std::vector<Named> templates_;
 };
 
-// chat_template.jinja and additional_chat_templates/NAME.jinja, which win, or "chat_template" of tokenizer_config.json: a
-// text, a list of {"name", "template"}, or an object. nullopt when there is none. The variables bos_token, eos_token, … are
-// those of tokenizer_config.json, and of special_tokens_map.json where the former has no added_tokens_decoder; defaults that
-// a class of transformers adds to them are not known here.
+// chat_template.jinja and additional_chat_templates/NAME.jinja, which take precedence, or "chat_template" of
+// tokenizer_config.json: a text, a list of {"name", "template"}, or an object. nullopt when there is none. The templates'
+// variables are the directory's special tokens (tokenizer/declared_tokens.h).
 std::optional<ChatTemplates> read_chat_templates(const std::filesystem::path& directory);
-
-// Those variables alone: the special tokens of a directory by name.
-OrderedJson read_special_tokens(const std::filesystem::path& directory);
 
 // A line of chat {"messages", "tools"?, "template"?: {option: value}} as text. `defaults` are options that the line may
 // change. Throws UserError naming the field that is wrong.

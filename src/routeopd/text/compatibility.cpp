@@ -12,8 +12,9 @@
 #include "routeopd/formats/model_config.h"
 #include "routeopd/text/chat_suite.h"
 #include "routeopd/text/chat_template_files.h"
-#include "routeopd/text/tokenizer.h"
-#include "routeopd/text/tokenizer/tokenizer_file.h"
+#include "routeopd/tokenizer/declared_tokens.h"
+#include "routeopd/tokenizer/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer_file.h"
 
 namespace routeopd::text {
 namespace {
@@ -27,12 +28,12 @@ struct Side {
   explicit Side(const fs::path& directory)
       : tokenizer(directory),
         templates(read_chat_templates(directory)),
-        specials(read_special_tokens(directory)) {
+        specials(tokenizer::read_special_tokens(directory)) {
     std::error_code ignored;
     if (fs::exists(directory / "config.json", ignored)) config = formats::read_model_config(directory);
   }
 
-  Tokenizer tokenizer;
+  tokenizer::Tokenizer tokenizer;
   std::optional<ChatTemplates> templates;
   OrderedJson specials;  // bos_token, eos_token, … by name
   std::optional<formats::ModelConfig> config;
@@ -69,7 +70,7 @@ CompatibilityCheck check_vocabulary(const Side& student, const Side& teacher) {
   return {"vocabulary", true, fmt::format("{} ids, each the same token", ours)};
 }
 
-std::string flags_of(const AddedToken& token) {
+std::string flags_of(const tokenizer::AddedToken& token) {
   std::string flags;
   for (const auto& [set, name] : {std::pair(token.special, "special"),
                                   {token.normalized, "normalized"},
@@ -86,7 +87,7 @@ CompatibilityCheck check_added_tokens(const Side& student, const Side& teacher) 
   const auto& theirs = teacher.tokenizer.added_tokens();
   for (std::size_t i = 0; i < std::max(ours.size(), theirs.size()); ++i) {
     if (i >= ours.size() || i >= theirs.size()) {
-      const AddedToken& extra = i < ours.size() ? ours[i] : theirs[i];
+      const tokenizer::AddedToken& extra = i < ours.size() ? ours[i] : theirs[i];
       return failed("added_tokens",
                     fmt::format("{} (id {}) is an added token of the {} alone", quoted(extra.content),
                                 extra.id, i < ours.size() ? "student" : "teacher"));
@@ -104,19 +105,20 @@ CompatibilityCheck check_added_tokens(const Side& student, const Side& teacher) 
   return {"added_tokens", true, fmt::format("{} tokens with the same ids and flags", ours.size())};
 }
 
-TokenizerFile tokenizer_file_in(const fs::path& directory) {
+tokenizer::TokenizerFile tokenizer_file_in(const fs::path& directory) {
   const fs::path path = directory / "tokenizer.json";
-  return read_tokenizer_file(formats::read_text_file(path, kMaxTokenizerFile), path.string());
+  return tokenizer::read_tokenizer_file(formats::read_text_file(path, tokenizer::kMaxTokenizerFile),
+                                        path.string());
 }
 
-std::string merge_shown(const TokenizerFile& file, std::size_t i) {
+std::string merge_shown(const tokenizer::TokenizerFile& file, std::size_t i) {
   if (!file.merges || i >= file.merges->size()) return "none";
   return fmt::format("{} {}", file.merges->side(2 * i), file.merges->side(2 * i + 1));
 }
 
 // All that makes ids of text beside the vocabulary: a suite of chats meets few of the merges.
 CompatibilityCheck check_pipeline(const fs::path& student, const fs::path& teacher) {
-  const TokenizerFile ours = tokenizer_file_in(student), theirs = tokenizer_file_in(teacher);
+  const tokenizer::TokenizerFile ours = tokenizer_file_in(student), theirs = tokenizer_file_in(teacher);
   const auto apart = [](const std::string& what, const std::string& left, const std::string& right) {
     return failed("pipeline", fmt::format("{} is {} for the student and {} for the teacher", what,
                                           quoted(left), quoted(right)));
@@ -132,7 +134,9 @@ CompatibilityCheck check_pipeline(const fs::path& student, const fs::path& teach
     const bool both_off = (left.is_null() || left == false) && (right.is_null() || right == false);
     if (left != right && !both_off) return apart(flag, left.dump(), right.dump());
   }
-  const auto count = [](const TokenizerFile& file) { return file.merges ? file.merges->size() : 0; };
+  const auto count = [](const tokenizer::TokenizerFile& file) {
+    return file.merges ? file.merges->size() : 0;
+  };
   for (std::size_t i = 0; i < std::max(count(ours), count(theirs)); ++i) {
     if (merge_shown(ours, i) != merge_shown(theirs, i))
       return apart(fmt::format("merge {}", i), merge_shown(ours, i), merge_shown(theirs, i));

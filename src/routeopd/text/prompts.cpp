@@ -8,19 +8,20 @@
 
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/json_lines.h"
+#include "routeopd/formats/ordered_json.h"
 
 namespace routeopd::text {
 namespace {
 
 constexpr std::string_view kSlot = "{problem}";
 
-std::string text_of(const Json& line, const char* name) {
+std::string text_in(const Json& line, const char* name) {
   if (!line[name].is_string()) throw UserError("{}: expected text, got {}", name, shown(line[name]));
   return line[name].get<std::string>();
 }
 
 Prompt prompt_of(const Json& line, const std::string& raw_line, std::uint32_t number,
-                 const PromptTemplate& words, const Tokenizer* tokenizer) {
+                 const PromptTemplate& words, const tokenizer::Tokenizer* tokenizer) {
   std::string kinds;
   for (const char* kind : {"problem", "messages", "prompt", "prompt_ids"}) {
     if (line.contains(kind)) kinds += (kinds.empty() ? "" : " and ") + std::string(kind);
@@ -37,11 +38,11 @@ Prompt prompt_of(const Json& line, const std::string& raw_line, std::uint32_t nu
   } else {
     PromptTemplate::Words asked;
     if (line.contains("problem")) {
-      asked = words.apply(text_of(line, "problem"));
+      asked = words.apply(text_in(line, "problem"));
     } else if (line.contains("messages")) {
-      asked = words.apply_chat(parse_ordered_json(raw_line, "messages"));
+      asked = words.apply_chat(formats::parse_ordered_json(raw_line, "messages"));
     } else if (line.contains("prompt")) {
-      asked.text = text_of(line, "prompt");
+      asked.text = text_in(line, "prompt");
     } else {
       throw UserError("expected problem, messages, prompt or prompt_ids");
     }
@@ -98,7 +99,7 @@ PromptTemplate::Words PromptTemplate::apply(const std::string& problem) const {
 }
 
 Prompt make_prompt(std::string id, std::uint32_t number, PromptTemplate::Words words,
-                   const Tokenizer& tokenizer) {
+                   const tokenizer::Tokenizer& tokenizer) {
   Prompt prompt;
   prompt.id = std::move(id);
   prompt.number = number;
@@ -108,7 +109,7 @@ Prompt make_prompt(std::string id, std::uint32_t number, PromptTemplate::Words w
 }
 
 std::vector<Prompt> read_prompts(const std::string& path, const PromptTemplate& words,
-                                 const Tokenizer* tokenizer, std::int32_t eos) {
+                                 const tokenizer::Tokenizer* tokenizer, std::int32_t eos) {
   formats::JsonLines lines(path);
   std::vector<Prompt> prompts;
   std::set<std::string> ids;
@@ -120,7 +121,7 @@ std::vector<Prompt> read_prompts(const std::string& path, const PromptTemplate& 
       if (line->contains("response")) {
         if (tokenizer == nullptr)
           throw UserError("response: text needs a tokenizer, and the model directory has none");
-        prompt.response = text_of(*line, "response");
+        prompt.response = text_in(*line, "response");
         prompt.response_ids = tokenizer->encode(prompt.response);
         if (eos >= 0) prompt.response_ids.push_back(eos);
       }

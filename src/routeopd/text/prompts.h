@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "routeopd/text/chat_template_files.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/types/prompt.h"
 
 namespace routeopd::text {
@@ -44,10 +44,10 @@ class PromptTemplate {
 // Reads a file of prompts. `problem` goes through the template, `messages` through the chat template, `prompt` is taken as
 // it is, `prompt_ids` need no tokenizer (null). A response is encoded and ended by `eos` (-1: not ended). Errors name the line.
 std::vector<Prompt> read_prompts(const std::string& path, const PromptTemplate& words,
-                                 const Tokenizer* tokenizer, std::int32_t eos = -1);
+                                 const tokenizer::Tokenizer* tokenizer, std::int32_t eos = -1);
 
 // The prompt of one problem.
 Prompt make_prompt(std::string id, std::uint32_t number, PromptTemplate::Words words,
-                   const Tokenizer& tokenizer);
+                   const tokenizer::Tokenizer& tokenizer);
 
 }  // namespace routeopd::text

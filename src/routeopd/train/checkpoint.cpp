@@ -7,10 +7,9 @@
 #include <system_error>
 #include <vector>
 
-#include "routeopd/base/atomic_directory.h"
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
-#include "routeopd/base/sha256.h"
+#include "routeopd/base/files.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/formats/json_file.h"
 
 namespace routeopd::train {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "routeopd/grade/decontamination_record.h"
+#include "routeopd/decontamination/record.h"
 #include "routeopd/text/compatibility.h"
 #include "routeopd/text/prompts.h"
 
@@ -64,7 +64,7 @@ void check_same_tokens(const std::string& student_path, const std::string& teach
                     difference);
 }
 
-std::vector<Prompt> read_prompts(const Recipe& recipe, const text::Tokenizer& tokenizer,
+std::vector<Prompt> read_prompts(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer,
                                  const formats::ModelConfig& student, const formats::ModelConfig* teacher,
                                  std::int64_t& too_long) {
   const auto& eos = student.eos_token_ids;
@@ -84,7 +84,7 @@ std::vector<Prompt> read_prompts(const Recipe& recipe, const text::Tokenizer& to
   return prompts;
 }
 
-RunPrompts read_run_prompts(const Recipe& recipe, const text::Tokenizer& tokenizer) {
+RunPrompts read_run_prompts(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer) {
   RunPrompts read;
   read.student = formats::read_model_config(recipe.student.path);
   if (!recipe.sft()) {
@@ -99,7 +99,7 @@ RunPrompts read_run_prompts(const Recipe& recipe, const text::Tokenizer& tokeniz
   return read;
 }
 
-Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer, RunPrompts prompts) {
+Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer, RunPrompts prompts) {
   Inputs inputs;
   inputs.student = model::load_model(recipe.student.path);
   if (!recipe.sft()) inputs.teacher = model::load_model(recipe.teacher.path);
@@ -111,14 +111,14 @@ Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer, RunPr
   return inputs;
 }
 
-Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer) {
+Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer) {
   return load_inputs(recipe, tokenizer, read_run_prompts(recipe, tokenizer));
 }
 
 std::string contamination_of(const Recipe& recipe) {
   std::vector<std::string> suites;
   for (const auto& [name, path] : recipe.eval.suites) suites.push_back(path);
-  return grade::contamination_warning(recipe.data.prompts, suites);
+  return decontamination::contamination_warning(recipe.data.prompts, suites);
 }
 
 void check_prompts(const Recipe& recipe, const std::vector<Prompt>& prompts, std::int64_t too_long,

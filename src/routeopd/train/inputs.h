@@ -10,7 +10,7 @@
 
 #include "routeopd/formats/model_config.h"
 #include "routeopd/model/model.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/train/recipe.h"
 #include "routeopd/types/prompt.h"
 
@@ -21,9 +21,9 @@ struct Inputs {
   std::optional<model::Model> teacher;  // none for the sft arm
   std::int32_t real_ids = 0;
   std::vector<Prompt> prompts;
-  std::int64_t too_long = 0;                   // prompts that were skipped
-  std::string contamination_warning;           // contamination_of() the prompts
-  const text::Tokenizer* tokenizer = nullptr;  // for rollouts.jsonl
+  std::int64_t too_long = 0;                        // prompts that were skipped
+  std::string contamination_warning;                // contamination_of() the prompts
+  const tokenizer::Tokenizer* tokenizer = nullptr;  // for rollouts.jsonl
 };
 
 // What is known before any weight is read: the configurations of both models, and the prompts.
@@ -37,17 +37,17 @@ struct RunPrompts {
 };
 
 // Reads and checks them. Throws UserError when something is missing, the tokenizers differ, or check_prompts() refuses.
-RunPrompts read_run_prompts(const Recipe& recipe, const text::Tokenizer& tokenizer);
+RunPrompts read_run_prompts(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer);
 
 // Loads the weights that the recipe names. Throws UserError when something is missing.
-Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer, RunPrompts prompts);
+Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer, RunPrompts prompts);
 
 // Both in turn.
-Inputs load_inputs(const Recipe& recipe, const text::Tokenizer& tokenizer);
+Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer);
 
 // The recipe's prompts. Those that with the longest response pass a model's positions are left out and counted; where none
 // is left, all stay, and check_inputs() says why they cannot.
-std::vector<Prompt> read_prompts(const Recipe& recipe, const text::Tokenizer& tokenizer,
+std::vector<Prompt> read_prompts(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer,
                                  const formats::ModelConfig& student, const formats::ModelConfig* teacher,
                                  std::int64_t& too_long);
 

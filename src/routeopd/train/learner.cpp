@@ -8,10 +8,10 @@
 
 namespace routeopd::train {
 
-Learner::Learner(model::Model& student, at::Tensor teacher_head_UG, std::int32_t real_ids,
+Learner::Learner(model::Model& student, at::Tensor teacher_head_UX, std::int32_t real_ids,
                  const Recipe& recipe)
     : recipe_(recipe),
-      loss_gradients_(student, std::move(teacher_head_UG), real_ids,
+      loss_gradients_(student, std::move(teacher_head_UX), real_ids,
                       {.objective = recipe.objective,
                        .dtype = recipe.student.dtype,
                        .micro_tokens = recipe.train.micro_tokens,

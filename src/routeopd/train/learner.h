@@ -38,7 +38,7 @@ class Learner {
  public:
   // Trains the weights model::trainable(student) in place, in float32 whatever the type of the forward.
   // `teacher_head` is for the objectives over the whole vocabulary.
-  Learner(model::Model& student, at::Tensor teacher_head_UG, std::int32_t real_ids, const Recipe& recipe);
+  Learner(model::Model& student, at::Tensor teacher_head_UX, std::int32_t real_ids, const Recipe& recipe);
 
   // epochs * minibatches updates on one step's data.
   UpdateResult update(const Experience& experience);

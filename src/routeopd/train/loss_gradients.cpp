@@ -22,8 +22,8 @@ std::pair<std::size_t, std::size_t> states_of(const Rollout& rollout, std::size_
 }
 
 // The rows of a table that the tokens of a forward read, once each: its gradient is the sum of theirs.
-std::vector<model::RowVisit> visits_of(const at::Tensor& ids_T) {
-  std::vector<model::RowVisit> visits;
+std::vector<kernels::RowVisit> visits_of(const at::Tensor& ids_T) {
+  std::vector<kernels::RowVisit> visits;
   const std::span ids(ids_T.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(ids_T.numel()));
   for (std::size_t t = 0; t < ids.size(); ++t)
     visits.push_back({static_cast<std::int32_t>(ids[t]), static_cast<std::int32_t>(t), 1.0F});
@@ -36,11 +36,11 @@ at::Tensor zero_table(const at::Tensor& table_VH) {
 
 }  // namespace
 
-LossGradients::LossGradients(model::Model& student, at::Tensor teacher_head_UG, std::int32_t real_ids,
+LossGradients::LossGradients(model::Model& student, at::Tensor teacher_head_UX, std::int32_t real_ids,
                              const PassOptions& options)
     : student_(student),
       working_(options.dtype == Dtype::kBfloat16 ? model::rounded_model(student, at::kBFloat16) : student),
-      teacher_head_UG_(std::move(teacher_head_UG)),
+      teacher_head_UX_(std::move(teacher_head_UX)),
       real_ids_(real_ids),
       options_(options),
       parameters_(model::trainable(student)),
@@ -104,17 +104,17 @@ void LossGradients::micro_batch(const Experience& experience, std::size_t first,
   batch.denominator = denominator;
   batch.routes = experience.routes;
   batch.first_state = responses.first_state;
-  batch.sampled_id_T = actions.data();
-  batch.sampled_old_logprob_T = rollout.logprob_N.data();
+  batch.sampled_id_N = actions.data();
+  batch.sampled_old_logprob_N = rollout.logprob_N.data();
   if (experience.scores != nullptr) {
     const Scores& scores = *experience.scores;
-    batch.sampled_teacher_logprob_T = scores.teacher_logprob_N.data();
+    batch.sampled_teacher_logprob_N = scores.teacher_logprob_N.data();
     if (scores.hidden_size > 0) {
       float* const rows =
-          const_cast<float*>(scores.hidden_NG.data()) + responses.first_state * scores.hidden_size;
-      batch.teacher_hidden_TG =
+          const_cast<float*>(scores.hidden_NX.data()) + responses.first_state * scores.hidden_size;
+      batch.teacher_hidden_TX =
           at::from_blob(rows, {responses.end_state - responses.first_state, scores.hidden_size}, at::kFloat);
-      batch.teacher_weight_UG = teacher_head_UG_;
+      batch.teacher_weight_UX = teacher_head_UX_;
     }
   }
   at::Tensor grad_TH = at::empty(batch.hidden_TH.sizes(), at::kFloat);

@@ -41,7 +41,7 @@ class LossGradients {
  public:
   // Reads `student`, which holds the weights in float32 whatever the type of the forward, and leaves gradients on its
   // tensors. `teacher_head` is for the objectives over the whole vocabulary.
-  LossGradients(model::Model& student, at::Tensor teacher_head_UG, std::int32_t real_ids,
+  LossGradients(model::Model& student, at::Tensor teacher_head_UX, std::int32_t real_ids,
                 const PassOptions& options);
 
   // Loss and gradients of responses [first, end) as one optimizer batch, added to gradients().
@@ -67,7 +67,7 @@ class LossGradients {
 
   model::Model& student_;
   model::Model working_;  // what the forward reads: the student itself, or its weights in bfloat16
-  at::Tensor teacher_head_UG_;
+  at::Tensor teacher_head_UX_;
   std::int32_t real_ids_;
   PassOptions options_;
   std::vector<model::Parameter> parameters_;  // of the student

@@ -70,7 +70,7 @@ Routes route_full_support(const Rollout& rollout, const Scores& scores,
     teacher_CR = at::empty_like(student_CR);
     model::dense_logits(rows(rollout.hidden_NH, rollout.hidden_size, first, end), heads.student_VH.detach(),
                         heads.real_ids, student_CR);
-    model::dense_logits(rows(scores.hidden_NG, scores.hidden_size, first, end), heads.teacher_UG,
+    model::dense_logits(rows(scores.hidden_NX, scores.hidden_size, first, end), heads.teacher_UX,
                         heads.real_ids, teacher_CR);
     StateBatch batch;
     batch.states = end - first;

@@ -19,7 +19,7 @@ namespace routeopd::train {
 // time.
 struct Heads {
   at::Tensor student_VH;
-  at::Tensor teacher_UG;
+  at::Tensor teacher_UX;
   std::int32_t real_ids = 0;
 };
 

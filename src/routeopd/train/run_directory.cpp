@@ -12,10 +12,9 @@
 #include <system_error>
 #include <utility>
 
-#include "routeopd/base/atomic_directory.h"
-#include "routeopd/base/atomic_file.h"
 #include "routeopd/base/error.h"
-#include "routeopd/base/sha256.h"
+#include "routeopd/base/files.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/formats/weight_files.h"
 
 namespace routeopd::train {
@@ -164,7 +163,7 @@ void RunDirectory::metrics(const StepMetrics& metrics) {
 }
 
 void RunDirectory::rollouts(std::int64_t step, const Rollout& rollout, const std::vector<Prompt>& prompts,
-                            const text::Tokenizer* tokenizer) {
+                            const tokenizer::Tokenizer* tokenizer) {
   for (const Response& response : rollout.responses_B) {
     const auto first = rollout.id_N.begin() + response.first_state;
     const std::vector<std::int32_t> ids(first, first + response.length);

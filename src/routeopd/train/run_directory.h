@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "routeopd/base/directory_lock.h"
 #include "routeopd/base/fields.h"
+#include "routeopd/base/files.h"
 #include "routeopd/formats/tensorboard_events.h"
-#include "routeopd/text/tokenizer.h"
+#include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/train/checkpoint.h"
 #include "routeopd/train/recipe.h"
 #include "routeopd/types/prompt.h"
@@ -52,7 +52,7 @@ class RunDirectory {
   // null).
   void metrics(const StepMetrics& metrics);
   void rollouts(std::int64_t step, const Rollout& rollout, const std::vector<Prompt>& prompts,
-                const text::Tokenizer* tokenizer);
+                const tokenizer::Tokenizer* tokenizer);
   void log(const std::string& line);
 
   // Writes checkpoints/step_N; then all but the last `keep` are removed.

@@ -26,7 +26,7 @@ Rollout given_responses(const std::vector<Prompt>& prompts, std::uint32_t step) 
 
 Heads heads_of(const Inputs& inputs) {
   return {.student_VH = inputs.student.head_VH,
-          .teacher_UG = inputs.teacher ? inputs.teacher->head_VH : at::Tensor(),
+          .teacher_UX = inputs.teacher ? inputs.teacher->head_VH : at::Tensor(),
           .real_ids = inputs.real_ids};
 }
 
@@ -49,7 +49,7 @@ Stages::Stages(const Recipe& recipe, Inputs& inputs)
       real_ids_(checked(recipe, inputs).real_ids),
       student_(inputs.student, real_ids_, rollout_options(recipe)),
       heads_(heads_of(inputs)),
-      learner_(inputs.student, heads_.teacher_UG, real_ids_, recipe) {
+      learner_(inputs.student, heads_.teacher_UX, real_ids_, recipe) {
   if (inputs.teacher) teacher_.emplace(*inputs.teacher, real_ids_);
 }
 

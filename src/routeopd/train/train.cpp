@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <exception>
 
-#include "routeopd/base/cpu.h"
 #include "routeopd/base/interrupt.h"
-#include "routeopd/base/memory.h"
+#include "routeopd/base/system.h"
 #include "routeopd/engine/non_finite.h"
 #include "routeopd/train/metrics.h"
 #include "routeopd/train/schedule.h"

@@ -1,7 +1,7 @@
 // What the teacher says of the states a student visited, beside the student's own values there. Rows are the states of
 // the Rollout that was scored.
 //
-// Shapes: N states, K columns of the student's top-k, J of the teacher's, P of the background pool, G the teacher's
+// Shapes: N states, K columns of the student's top-k, J of the teacher's, P of the background pool, X the teacher's
 // hidden size.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -32,7 +32,7 @@ struct Scores {
 
   // The teacher's last hidden states; empty unless the objective walks the whole vocabulary.
   std::int64_t hidden_size = 0;
-  std::vector<float> hidden_NG;
+  std::vector<float> hidden_NX;
 
   std::vector<Validity> validity_N;
   std::int64_t teacher_tokens = 0;  // read by the teacher, prompts included

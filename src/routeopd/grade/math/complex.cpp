@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/math/complex.h"
 
@@ -12,7 +11,7 @@
 namespace routeopd::grade::math {
 namespace {
 
-thread_local int bits = kPrecision;
+thread_local int precision_bits = kPrecision;
 
 using Unary = int (*)(mpfr_ptr, mpfr_srcptr, mpfr_rnd_t);
 
@@ -63,30 +62,30 @@ Complex whole_power(Complex base, unsigned long n) {
 
 }  // namespace
 
-PrecisionScope::PrecisionScope(int wanted) : before_(bits) {
-  bits = wanted;
+PrecisionScope::PrecisionScope(int wanted) : before_(precision_bits) {
+  precision_bits = wanted;
 }
 PrecisionScope::~PrecisionScope() {
-  bits = before_;
+  precision_bits = before_;
 }
 int working_precision() {
-  return bits;
+  return precision_bits;
 }
 
 Real::Real() {
-  mpfr_init2(value_, bits);
+  mpfr_init2(value_, precision_bits);
   mpfr_set_zero(value_, 1);
 }
 Real::Real(long value) {
-  mpfr_init2(value_, bits);
+  mpfr_init2(value_, precision_bits);
   mpfr_set_si(value_, value, MPFR_RNDN);
 }
 Real::Real(const mpq_class& value) {
-  mpfr_init2(value_, bits);
+  mpfr_init2(value_, precision_bits);
   mpfr_set_q(value_, value.get_mpq_t(), MPFR_RNDN);
 }
 Real::Real(const Real& other) {
-  mpfr_init2(value_, bits);
+  mpfr_init2(value_, precision_bits);
   mpfr_set(value_, other.value_, MPFR_RNDN);
 }
 Real& Real::operator=(const Real& other) {

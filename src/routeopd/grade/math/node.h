@@ -3,7 +3,6 @@
 //   \frac{x}{2} - 1   is   Sum( Product( Symbol x, Power( Number 2, Number -1 ) ), Number -1 )
 //   (3, \infty)       is   Bracket "()"( Number 3, Infinity )
 //   2 < x \le 5       is   Relation "<l"( Number 2, Symbol x, Number 5 )
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

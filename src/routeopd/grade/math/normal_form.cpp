@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/math/normal_form.h"
 
@@ -17,18 +16,18 @@ constexpr const char* kPiName = "\\pi";
 constexpr const char* kEulerName = "\\e";
 constexpr const char* kImaginaryName = "\\i";
 
-std::size_t bits(const mpq_class& value) {
+std::size_t bits_of(const mpq_class& value) {
   return std::max(mpz_sizeinbase(value.get_num_mpz_t(), 2), mpz_sizeinbase(value.get_den_mpz_t(), 2));
 }
 
 mpq_class bounded(mpq_class value) {
-  if (bits(value) > kMostBits) throw NoForm();
+  if (bits_of(value) > kMostBits) throw NoForm();
   return value;
 }
 
 // base^exponent, exponent >= 0.
 mpq_class power(const mpq_class& base, unsigned long exponent) {
-  if (bits(base) * exponent > 2 * kMostBits) throw NoForm();
+  if (bits_of(base) * exponent > 2 * kMostBits) throw NoForm();
   mpz_class top;
   mpz_class bottom;
   mpz_pow_ui(top.get_mpz_t(), base.get_num_mpz_t(), exponent);

@@ -7,7 +7,6 @@
 //   p^(a/b), p prime, 0 < a/b < 1     with p^(a/b) · p^(c/d) = p^(a/b + c/d), whole powers in the coefficient.
 // The products of the p^(a/b) are linearly independent over the rationals (Besicovitch 1940), so a polynomial is
 // zero if and only if it has no terms, and N1/D1 = N2/D2 if and only if N1·D2 - N2·D1 has none.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/math/number_scan.h"
 
@@ -57,12 +56,6 @@ void take_groups(std::string_view text, bool commas_group, ScannedNumber& number
   number.length = end;
 }
 
-mpz_class power_of_ten(std::size_t exponent) {
-  mpz_class power;
-  mpz_ui_pow_ui(power.get_mpz_t(), 10, exponent);
-  return power;
-}
-
 // \overline{3} after the decimal point: digits that recur. Returns how many; `length` is what they take.
 std::size_t recurring_at(std::string_view text, std::size_t at, std::size_t& length) {
   for (const std::string_view mark : {std::string_view("\\overline{"), std::string_view("\\bar{")}) {
@@ -85,13 +78,19 @@ void take_exponent(std::string_view text, ScannedNumber& number) {
   if (at < text.size() && (text[at] == '-' || text[at] == '+')) ++at;
   const std::size_t digits = digits_at(text, at);
   if (digits == 0 || digits > 3) return;
-  const mpq_class scale = power_of_ten(std::stoul(std::string(text.substr(at, digits))));
+  const mpq_class scale = ten_to(std::stoul(std::string(text.substr(at, digits))));
   number.value = negative ? mpq_class(number.value / scale) : mpq_class(number.value * scale);
   number.places = -1;
   number.length = at + digits;
 }
 
 }  // namespace
+
+mpz_class ten_to(std::size_t exponent) {
+  mpz_class power;
+  mpz_ui_pow_ui(power.get_mpz_t(), 10, exponent);
+  return power;
+}
 
 ScannedNumber scan_number(std::string_view text, bool commas_group) {
   ScannedNumber number;
@@ -107,8 +106,8 @@ ScannedNumber scan_number(std::string_view text, bool commas_group) {
     const std::size_t recurring = recurring_at(text, point + 1 + places, recurring_length);
     if (places + recurring > 0) {
       const std::string decimals(text.substr(point + 1, places));
-      if (places > 0) numerator = numerator * power_of_ten(places) + mpz_class(decimals, 10);
-      denominator = power_of_ten(places);
+      if (places > 0) numerator = numerator * ten_to(places) + mpz_class(decimals, 10);
+      denominator = ten_to(places);
       number.digits += '.';
       number.digits += decimals;
       number.places = static_cast<int>(places);
@@ -116,7 +115,7 @@ ScannedNumber scan_number(std::string_view text, bool commas_group) {
     }
     if (recurring > 0) {  // 0.1(6) = (1 · 9 + 6) / 90
       const std::size_t first = number.length + recurring_length - 1 - recurring;
-      const mpz_class nines = power_of_ten(recurring) - 1;
+      const mpz_class nines = ten_to(recurring) - 1;
       numerator = numerator * nines + mpz_class(std::string(text.substr(first, recurring)), 10);
       denominator *= nines;
       number.places = -1;

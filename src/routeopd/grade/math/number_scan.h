@@ -10,6 +10,8 @@
 
 namespace routeopd::grade::math {
 
+mpz_class ten_to(std::size_t exponent);  // 10^exponent
+
 struct ScannedNumber {
   std::string digits{};  // without separators, as in a number of another base
   mpq_class value{};

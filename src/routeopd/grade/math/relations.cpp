@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/math/relations.h"
 
@@ -6,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "routeopd/grade/math/compare.h"
+#include "routeopd/grade/math/equivalence.h"
 #include "routeopd/grade/math/scalar.h"
 
 namespace routeopd::grade::math {

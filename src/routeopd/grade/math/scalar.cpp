@@ -1,12 +1,12 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/math/scalar.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "routeopd/grade/math/evaluate.h"
 #include "routeopd/grade/math/normal_form.h"
+#include "routeopd/grade/math/number_scan.h"
+#include "routeopd/grade/math/numeric_value.h"
 
 namespace routeopd::grade::math {
 namespace {
@@ -17,16 +17,10 @@ bool is_decimal(const Node& node) {
   return node.kind == Kind::kNumber && node.places >= 0;
 }
 
-mpz_class ten_to(int exponent) {
-  mpz_class power;
-  mpz_ui_pow_ui(power.get_mpz_t(), 10, static_cast<unsigned long>(exponent));
-  return power;
-}
-
 bool is_rounding(const Node& decimal, const Node& exact, Budget& budget) {
   const int places = decimal.places;
   if (places < kFewestPlaces || contains(exact, Kind::kSymbol)) return false;
-  const mpq_class unit(1, ten_to(places));
+  const mpq_class unit(1, ten_to(static_cast<std::size_t>(places)));
   if (abs(decimal.value) < unit * ten_to(kFewestPlaces - 1)) return false;
   // A double's own rounding, where more digits are written than it has.
   const mpq_class finest = abs(decimal.value) / (mpz_class(1) << 52);

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/math/tokens.h"
 
@@ -170,9 +169,7 @@ class Lexer {
       add(Type::kCommand, "degree");
     } else if (const auto power = power_of_ten(lowered)) {
       add(Type::kScale, lowered);
-      mpz_class scale;
-      mpz_ui_pow_ui(scale.get_mpz_t(), 10, static_cast<unsigned long>(*power));
-      tokens_.list.back().value = scale;
+      tokens_.list.back().value = ten_to(static_cast<std::size_t>(*power));
     } else if (word == "pi" || word == "sqrt" || is_function(word)) {
       if (word == "min" && !tokens_.list.empty() && tokens_.list.back().type == Type::kNumber) {
         add(Type::kUnit, word);  // 5 min

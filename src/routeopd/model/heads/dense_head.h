@@ -6,7 +6,6 @@
 // gradients.
 //
 // Shapes: T tokens, C of them a chunk, H hidden size, V rows of the weight, R <= V real ids.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,7 +14,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "routeopd/model/heads/head.h"
+#include "routeopd/model/heads/head_gradient.h"
 
 namespace routeopd::model {
 

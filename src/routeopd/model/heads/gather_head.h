@@ -3,27 +3,17 @@
 //
 //   d loss / d h = sum of g_i W_i,   d loss / d W_i = g_i h.
 //
-// O(H) operations an id, and no [T,V] anywhere. Tensors, backends and errors are as in pair_head.h.
-//
+// O(H) operations per id, and no [T,V] anywhere. Tensors, backends and errors are as in pair_head.h.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <ATen/ATen.h>
 
-#include <cstdint>
-#include <span>
-
-#include "routeopd/model/heads/head.h"
+#include "routeopd/model/heads/head_gradient.h"
 
 namespace routeopd::model {
 
-// The ids of token t are ids[offsets[t]] to ids[offsets[t + 1] - 1], in [0, V), in any order; an id that
-// stands there twice is simply two values. Host memory; offsets has T + 1 elements, from 0 to ids.size().
-// Tokens may have no ids.
-struct TokenIds {
-  std::span<const std::int64_t> offsets;
-  std::span<const std::int32_t> ids;
-};
+using TokenIds = kernels::TokenIds;  // in host memory
 
 // The logit of each id, in the order of the list: [ids.size()] on the device of hidden_TH.
 at::Tensor gather_logits(const at::Tensor& hidden_TH, const at::Tensor& weight_VH, const TokenIds& token_ids,

@@ -1,6 +1,7 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/heads/head_common.h"
+
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <limits>
@@ -94,8 +95,18 @@ bool use_highway(std::string_view head, Backend backend, const at::Tensor& hidde
   return possible && backend != Backend::kAten;
 }
 
-RowMatrix row_matrix(const at::Tensor& tensor) {
-  return {tensor.const_data_ptr(), tensor.size(1), tensor.scalar_type() == at::kBFloat16};
+kernels::RowMatrix row_matrix(const at::Tensor& tensor) {
+  return {.data = tensor.const_data_ptr(),
+          .width = tensor.size(1),
+          .stride = tensor.size(1),
+          .type = tensor.scalar_type() == at::kBFloat16 ? kernels::RowType::kBFloat16
+                                                        : kernels::RowType::kFloat32};
+}
+
+kernels::ParallelFor torch_threads() {
+  return {.threads = at::get_num_threads(),
+          .run = [](std::int64_t begin, std::int64_t end, std::int64_t grain,
+                    const kernels::ParallelFor::Work& work) { at::parallel_for(begin, end, grain, work); }};
 }
 
 std::int64_t aten_block_rows(std::int64_t width) {
@@ -104,7 +115,7 @@ std::int64_t aten_block_rows(std::int64_t width) {
 }
 
 void add_visits_with_aten(VisitDirection direction, const at::Tensor& matrix,
-                          std::span<const RowVisit> visits, const at::Tensor& target) {
+                          std::span<const kernels::RowVisit> visits, const at::Tensor& target) {
   const std::size_t block = static_cast<std::size_t>(aten_block_rows(matrix.size(1)));
   const at::Device device = target.device();
   for (; !visits.empty(); visits = visits.subspan(std::min(block, visits.size()))) {
@@ -112,7 +123,7 @@ void add_visits_with_aten(VisitDirection direction, const at::Tensor& matrix,
     at::Tensor rows = at::empty({count}, at::kInt), tokens = at::empty({count}, at::kInt);
     at::Tensor coefficients = at::empty({count}, at::kFloat);
     for (std::int64_t i = 0; i < count; ++i) {
-      const RowVisit& visit = visits[static_cast<std::size_t>(i)];
+      const kernels::RowVisit& visit = visits[static_cast<std::size_t>(i)];
       rows.mutable_data_ptr<std::int32_t>()[i] = visit.row;
       tokens.mutable_data_ptr<std::int32_t>()[i] = visit.token;
       coefficients.mutable_data_ptr<float>()[i] = visit.coefficient;

@@ -9,7 +9,7 @@
 #include <span>
 #include <string_view>
 
-#include "routeopd/model/heads/head.h"
+#include "routeopd/model/heads/head_gradient.h"
 
 namespace routeopd::model {
 
@@ -30,7 +30,10 @@ bool use_highway(std::string_view head, Backend backend, const at::Tensor& hidde
                  const at::Tensor& weight_VH);
 
 // A CPU tensor [rows, width] in float32 or bfloat16 as the kernels see it.
-RowMatrix row_matrix(const at::Tensor& tensor);
+kernels::RowMatrix row_matrix(const at::Tensor& tensor);
+
+// LibTorch's threads, for the loops of kernels/: as many as at::get_num_threads() says when it is called.
+kernels::ParallelFor torch_threads();
 
 // The rows of one matrix that the ATen paths gather at a time: their temporaries stay near 8 MB each.
 std::int64_t aten_block_rows(std::int64_t width);
@@ -41,6 +44,6 @@ std::int64_t aten_block_rows(std::int64_t width);
 // negative row.
 enum class VisitDirection { kToTokens, kToRows };
 void add_visits_with_aten(VisitDirection direction, const at::Tensor& matrix,
-                          std::span<const RowVisit> visits, const at::Tensor& target);
+                          std::span<const kernels::RowVisit> visits, const at::Tensor& target);
 
 }  // namespace routeopd::model

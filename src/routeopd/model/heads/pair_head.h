@@ -18,7 +18,7 @@
 
 #include <ATen/ATen.h>
 
-#include "routeopd/model/heads/head.h"
+#include "routeopd/model/heads/head_gradient.h"
 
 namespace routeopd::model {
 

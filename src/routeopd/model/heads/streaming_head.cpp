@@ -1,44 +1,28 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/heads/streaming_head.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <atomic>
 #include <limits>
 #include <memory>
 #include <string>
 
 #include "routeopd/base/error.h"
-#include "routeopd/model/kernels/row_topk.h"
+#include "routeopd/kernels/vocabulary_tiles.h"
+#include "routeopd/model/heads/head_common.h"
 
 namespace routeopd::model {
 
 namespace {
-
-// A thread's logits of a tile, 96 x 1,024 floats, stay in its second-level cache.
-constexpr std::int64_t kMaxTileRows = 1024;
-constexpr std::int64_t kTokenBlock = 96;
-constexpr std::int64_t kStateBytes = 1 << 26;  // of the top-k states a thread: more only for a k of thousands
-
-// Tiles of nearly equal size, their number a multiple of 8 so that 2, 4 or 8 threads end together. A function
-// of the vocabulary alone: the result must not depend on the threads.
-std::int64_t choose_tile_rows(std::int64_t real_ids) {
-  if (real_ids <= kMaxTileRows) return real_ids;
-  const std::int64_t tiles = (real_ids + 8 * kMaxTileRows - 1) / (8 * kMaxTileRows) * 8;
-  const std::int64_t rows = (real_ids + tiles - 1) / tiles;
-  return (rows + kPanelWidth - 1) / kPanelWidth * kPanelWidth;
-}
 
 at::ScalarType logit_type(const at::Tensor& hidden_TH, const at::Tensor& weight_VH) {
   const bool is_double = hidden_TH.scalar_type() == at::kDouble || weight_VH.scalar_type() == at::kDouble;
   return is_double ? at::kDouble : at::kFloat;
 }
 
-std::string shape_of(const at::Tensor& tensor) {
+std::string sizes_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return "an undefined tensor";
   return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
 }
@@ -48,25 +32,13 @@ void check_gather_ids(const at::Tensor& ids_TG, const at::Tensor& hidden_TH, std
   if (!is_integer || ids_TG.dim() != 2 || ids_TG.size(0) != hidden_TH.size(0) ||
       ids_TG.device() != hidden_TH.device()) {
     throw UserError("streaming head: the ids to gather must be int32 or int64 [{}, G] beside hidden, got {}",
-                    hidden_TH.size(0), shape_of(ids_TG));
+                    hidden_TH.size(0), sizes_of(ids_TG));
   }
   if (ids_TG.numel() == 0) return;
   const auto [low, high] = at::aminmax(ids_TG);
   if (low.item<std::int64_t>() < -1 || high.item<std::int64_t>() >= real_ids) {
     throw UserError("streaming head: the ids to gather must lie in [-1, {}), got {} to {}", real_ids,
                     low.item<std::int64_t>(), high.item<std::int64_t>());
-  }
-}
-
-// The columns of ids that fall into [first, first + width) of the vocabulary, for every row of the tile's
-// logits.
-void gather_from_tile(const float* logits, std::int64_t stride, std::int64_t rows, std::int64_t width,
-                      std::int64_t first, const std::int32_t* ids, std::int64_t columns, float* gathered) {
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t g = 0; g < columns; ++g) {
-      const std::int64_t at = ids[r * columns + g] - first;
-      if (at >= 0 && at < width) gathered[r * columns + g] = logits[r * stride + at];
-    }
   }
 }
 
@@ -83,30 +55,31 @@ std::vector<PanelSource> source_of(const at::Tensor& rows_RH) {
   return sources;
 }
 
-// What one worker has seen of each token of a block.
-struct Worker {
-  std::vector<float> logits;  // of a tile
-  std::unique_ptr<std::uint64_t[]> keys;
-  std::vector<RowTopk> states;
+kernels::TileScores where_to(const HeadScores& scores) {
+  return {.k = static_cast<std::int32_t>(scores.top_ids_TK.size(1)),
+          .top_ids_TK = scores.top_ids_TK.mutable_data_ptr<std::int32_t>(),
+          .top_logits_TK = scores.top_logits_TK.mutable_data_ptr<float>(),
+          .logsumexp_T = scores.logsumexp_T.mutable_data_ptr<float>(),
+          .gathers = scores.gathered_TG.size(1),
+          .gather_ids_TG = nullptr,
+          .gathered_TG = scores.gathered_TG.mutable_data_ptr<float>()};
+}
 
-  void start(std::int64_t rows, std::int32_t k) {
-    const auto capacity = static_cast<std::size_t>(row_topk_capacity(k));
-    keys = std::make_unique_for_overwrite<std::uint64_t[]>(static_cast<std::size_t>(rows) * capacity);
-    states.reserve(static_cast<std::size_t>(rows));
-    for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r)
-      states.emplace_back(&keys[r * capacity], k);
-  }
-};
+HeadScores empty_scores(std::int64_t tokens, std::int64_t k, std::int64_t gathers) {
+  const auto options = at::TensorOptions().dtype(at::kFloat);
+  return {at::empty({tokens, k}, options.dtype(at::kInt)), at::empty({tokens, k}, options),
+          at::empty({tokens}, options), at::empty({tokens, gathers}, options)};
+}
 
 }  // namespace
 
 StreamingHead::StreamingHead(const at::Tensor& weight_VH, std::int64_t real_ids, Backend backend,
                              WeightStorage storage)
-    : real_ids_(real_ids), backend_(backend), tile_rows_(0) {
+    : real_ids_(real_ids), backend_(backend) {
   if (!weight_VH.defined() || weight_VH.dim() != 2 || weight_VH.numel() == 0 ||
       !weight_VH.is_floating_point()) {
     throw UserError("streaming head: the weight must be a floating-point matrix [V, H], got {}",
-                    shape_of(weight_VH));
+                    sizes_of(weight_VH));
   }
   if (real_ids < 1 || real_ids > weight_VH.size(0) || real_ids > std::numeric_limits<std::int32_t>::max()) {
     throw UserError("streaming head: the number of real ids must lie in [1, {}], got {}", weight_VH.size(0),
@@ -116,11 +89,10 @@ StreamingHead::StreamingHead(const at::Tensor& weight_VH, std::int64_t real_ids,
   const bool fits = weight_VH_.device().is_cpu() &&
                     (weight_VH_.scalar_type() == at::kFloat || weight_VH_.scalar_type() == at::kBFloat16);
   if (backend_ == Backend::kAuto) backend_ = fits ? Backend::kHighway : Backend::kAten;
-  tile_rows_ = choose_tile_rows(real_ids);
   if (backend_ == Backend::kAten) return;
   if (!fits) {
     throw UserError("streaming head: the fast path needs a float32 or bfloat16 weight on the CPU, got {}",
-                    shape_of(weight_VH));
+                    sizes_of(weight_VH));
   }
   const at::Tensor rows_RH = float_rows(weight_VH_, real_ids);
   packed_ = std::make_unique<PackedMatrices>(source_of(rows_RH), storage);
@@ -139,7 +111,7 @@ HeadScores StreamingHead::score(const at::Tensor& hidden_TH, std::int64_t k,
   if (!hidden_TH.defined() || hidden_TH.dim() != 2 || hidden_TH.size(1) != hidden_size() ||
       !hidden_TH.is_floating_point() || hidden_TH.device() != weight_VH_.device()) {
     throw UserError("streaming head: the hidden states must be a floating-point matrix [T, {}] on {}, got {}",
-                    hidden_size(), weight_VH_.device().str(), shape_of(hidden_TH));
+                    hidden_size(), weight_VH_.device().str(), sizes_of(hidden_TH));
   }
   if (k <= 0) throw UserError("streaming head: k must be at least 1, got {}", k);
   const std::int64_t tokens = hidden_TH.size(0);
@@ -152,97 +124,25 @@ HeadScores StreamingHead::score(const at::Tensor& hidden_TH, std::int64_t k,
     throw UserError("streaming head: float64 hidden states need the ATen path, not the float32 tiles");
   }
 
-  const auto options = at::TensorOptions().dtype(at::kFloat);
-  HeadScores scores{at::empty({tokens, top}, options.dtype(at::kInt)), at::empty({tokens, top}, options),
-                    at::empty({tokens}, options),
-                    at::full({tokens, ids_TG.size(1)}, std::numeric_limits<float>::quiet_NaN(), options)};
-  const std::int64_t state_bytes = row_topk_capacity(static_cast<std::int32_t>(top)) * std::int64_t{8};
-  const std::int64_t block = std::clamp<std::int64_t>(kStateBytes / state_bytes, 1, kTokenBlock);
-  std::vector<LogSum> sums_ST;
-  for (std::int64_t t = 0; t < tokens; t += block) {
-    const std::int64_t rows = std::min(block, tokens - t);
-    HeadScores part{scores.top_ids_TK.narrow(0, t, rows), scores.top_logits_TK.narrow(0, t, rows),
-                    scores.logsumexp_T.narrow(0, t, rows), scores.gathered_TG.narrow(0, t, rows)};
-    score_block(hidden_TH.detach().narrow(0, t, rows).to(at::kFloat).contiguous(),
-                ids_TG.narrow(0, t, rows).to(at::kInt).contiguous(), part, nullptr, sums_ST);
-  }
+  const bool narrow = hidden_TH.scalar_type() == at::kFloat || hidden_TH.scalar_type() == at::kBFloat16;
+  const at::Tensor hidden = (narrow ? hidden_TH : hidden_TH.to(at::kFloat)).detach().contiguous();
+  const at::Tensor gather_ids = ids_TG.to(at::kInt).contiguous();
+  HeadScores scores = empty_scores(tokens, top, ids_TG.size(1));
+  kernels::TileScores to = where_to(scores);
+  to.gather_ids_TG = gather_ids.const_data_ptr<std::int32_t>();
+  kernels::score_tiles(product(), row_matrix(hidden), tokens, torch_threads(), to);
   return scores;
 }
 
 void StreamingHead::hold(const at::Tensor& hidden_TH, std::int64_t k, HeldLogits& held) const {
   ROUTEOPD_INVARIANT(backend_ == Backend::kHighway && k > 0 && hidden_TH.is_contiguous());
-  const std::int64_t tokens = hidden_TH.size(0), top = std::min(k, real_ids_);
-  const auto options = at::TensorOptions().dtype(at::kFloat);
-  held.tile_width = tile_rows_;
+  const std::int64_t tokens = hidden_TH.size(0);
+  held.tile_width = kernels::tile_width(real_ids_);
   if (!held.logits_TR.defined() || held.logits_TR.size(0) < tokens || held.logits_TR.size(1) != real_ids_)
-    held.logits_TR = at::empty({tokens, real_ids_}, options);
-  held.scores = {at::empty({tokens, top}, options.dtype(at::kInt)), at::empty({tokens, top}, options),
-                 at::empty({tokens}, options), at::empty({tokens, 0}, options)};
-  score_block(hidden_TH, at::empty({tokens, 0}, options.dtype(at::kInt)), held.scores,
-              held.logits_TR.data_ptr<float>(), held.sums_ST);
-}
-
-void StreamingHead::score_block(const at::Tensor& hidden_TH, const at::Tensor& gather_ids_TG,
-                                HeadScores& scores, float* held_TR, std::vector<LogSum>& sums_ST) const {
-  const std::int64_t rows = hidden_TH.size(0);
-  const std::int64_t columns = gather_ids_TG.size(1);
-  const std::int64_t k = scores.top_ids_TK.size(1);
-  const std::int64_t tile_count = (real_ids_ + tile_rows_ - 1) / tile_rows_;
-  const std::int64_t tile_panels = (tile_rows_ + kPanelWidth - 1) / kPanelWidth;
-  const auto* ids = gather_ids_TG.const_data_ptr<std::int32_t>();
-  auto* gathered = scores.gathered_TG.mutable_data_ptr<float>();
-  sums_ST.assign(static_cast<std::size_t>(tile_count * rows), {});
-
-  // Threads take the next tile when they are done with one.
-  const std::int64_t workers = std::min<std::int64_t>(at::get_num_threads(), tile_count);
-  std::vector<Worker> seen(static_cast<std::size_t>(workers));
-  std::atomic<std::int64_t> next{0};
-  at::parallel_for(0, workers, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t w = begin; w < end; ++w) {
-      Worker& worker = seen[static_cast<std::size_t>(w)];
-      for (std::int64_t i = next++; i < tile_count; i = next++) {
-        if (worker.states.empty()) worker.start(rows, static_cast<std::int32_t>(k));
-        const std::int64_t first = i * tile_rows_, width = std::min(tile_rows_, real_ids_ - first);
-        const Product tile = panels_of(product(), i * tile_panels, tile_panels);
-        float* z = nullptr;
-        std::int64_t stride = real_ids_;
-        if (held_TR != nullptr) {
-          z = held_TR + first;
-        } else {
-          worker.logits.resize(static_cast<std::size_t>(rows * width));
-          z = worker.logits.data();
-          stride = width;
-        }
-        multiply_panels(tile, hidden_TH.const_data_ptr<float>(), rows, hidden_size(), 0,
-                        tile.weight.panel_count, z, stride);
-        row_topk_scan(worker.states.data(), &sums_ST[static_cast<std::size_t>(i * rows)], z, rows, width,
-                      stride, static_cast<std::int32_t>(first));
-        gather_from_tile(z, stride, rows, width, first, ids, columns, gathered);
-      }
-    }
-  });
-
-  auto* top_logits = scores.top_logits_TK.mutable_data_ptr<float>();
-  auto* top_ids = scores.top_ids_TK.mutable_data_ptr<std::int32_t>();
-  auto* logsumexp = scores.logsumexp_T.mutable_data_ptr<float>();
-  at::parallel_for(0, rows, 16, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; r < end; ++r) {
-      RowTopk* total = nullptr;
-      for (Worker& worker : seen) {
-        if (worker.states.empty()) continue;
-        RowTopk& state = worker.states[static_cast<std::size_t>(r)];
-        if (total == nullptr) {
-          total = &state;
-        } else {
-          total->merge(state);
-        }
-      }
-      total->finish(top_logits + r * k, top_ids + r * k);
-      LogSum sum;  // in the order of the tiles, whoever computed them
-      for (std::int64_t i = 0; i < tile_count; ++i) sum.add(sums_ST[static_cast<std::size_t>(i * rows + r)]);
-      logsumexp[r] = static_cast<float>(sum.log());
-    }
-  });
+    held.logits_TR = at::empty({tokens, real_ids_}, at::kFloat);
+  held.scores = empty_scores(tokens, std::min(k, real_ids_), 0);
+  kernels::score_keeping_logits(product(), hidden_TH.const_data_ptr<float>(), tokens, torch_threads(),
+                                where_to(held.scores), held.logits_TR.data_ptr<float>(), held.sums_ST);
 }
 
 // Tiles of the vocabulary in plain ATen operations. Sorts are stable and lower ids stand first: ties go to
@@ -259,8 +159,9 @@ HeadScores StreamingHead::score_with_aten(const at::Tensor& hidden_TH, std::int6
   at::Tensor ids_TK = at::empty({tokens, 0}, options.dtype(at::kLong));
   at::Tensor gathered_TG = at::full(ids_TG.sizes(), std::numeric_limits<double>::quiet_NaN(), options);
   std::vector<at::Tensor> tile_sums;
-  for (std::int64_t first = 0; first < real_ids_; first += tile_rows_) {
-    const std::int64_t width = std::min(tile_rows_, real_ids_ - first);
+  const std::int64_t widest = kernels::tile_width(real_ids_);
+  for (std::int64_t first = 0; first < real_ids_; first += widest) {
+    const std::int64_t width = std::min(widest, real_ids_ - first);
     const at::Tensor logits_TW = at::linear(hidden, weight_VH_.narrow(0, first, width).to(type));
     tile_sums.push_back(at::logsumexp(logits_TW, -1));
 

@@ -1,11 +1,10 @@
 // The streaming head: what scoring needs of softmax(hidden W^T) at each token, in one pass over tiles of the
 // vocabulary: the k largest logits with their ids, the log-sum-exp, and the logits at ids given by the caller
-// (the other model's top-k). [T, V] is never held: a thread holds the logits of 96 tokens at 1,024 ids, in
-// cache, and the row kernel (kernels/row_topk.h) and the gathers read them there. Decoding, which samples from a few
-// rows at a time, asks for the same with the rows kept.
+// (the other model's top-k). [T, V] is never held; see kernels/vocabulary_tiles.h. Decoding, which samples
+// from a few rows at a time, asks for the same with the rows kept.
 //
 // Shapes: T tokens, H hidden size, V rows of the weight (padding included), R <= V real ids, K = min(k, R) of
-// the top-k, G ids gathered a token.
+// the top-k, G ids gathered per token.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,9 +14,9 @@
 #include <memory>
 #include <vector>
 
+#include "routeopd/kernels/topk_state.h"
 #include "routeopd/model/heads/head.h"
 #include "routeopd/model/inference/packed_matrix.h"
-#include "routeopd/model/kernels/row_topk.h"
 
 namespace routeopd::model {
 
@@ -35,15 +34,15 @@ struct HeadScores {
 struct HeldLogits {
   HeadScores scores;  // no gathers
   at::Tensor logits_TR;
-  std::vector<LogSum> sums_ST;  // [tile, row]
+  std::vector<kernels::LogSum> sums_ST;  // [tile, row]
   std::int64_t tile_width = 0;
 };
 
 class StreamingHead {
  public:
-  // Rows [0, real_ids) of weight_VH take part, the padding behind them never does. On the CPU, a float32 or
-  // bfloat16 weight is copied into packed panels, once: build the head anew after an update of the weight. The
-  // ATen path (kAten; any device and floating type) keeps a reference to weight_VH instead.
+  // Rows [0, real_ids) of weight_VH take part, the padding after them never does. On the CPU, a float32 or
+  // bfloat16 weight is copied into packed panels, once: build the head anew after an update of the weight.
+  // The ATen path (kAten; any device and floating type) keeps a reference to weight_VH instead.
   explicit StreamingHead(const at::Tensor& weight_VH, std::int64_t real_ids, Backend backend = Backend::kAuto,
                          WeightStorage storage = WeightStorage::kExact);
 
@@ -55,7 +54,8 @@ class StreamingHead {
   // <= 0.
   HeadScores score(const at::Tensor& hidden_TH, std::int64_t k, const at::Tensor& gather_ids_TG = {}) const;
 
-  // Whole rows of logits; hidden_TH is contiguous float32. kHighway alone. The memory of `held` is used again.
+  // Whole rows of logits; hidden_TH is contiguous float32. kHighway alone. The memory of `held` is used
+  // again.
   void hold(const at::Tensor& hidden_TH, std::int64_t k, HeldLogits& held) const;
 
   std::int64_t real_ids() const { return real_ids_; }
@@ -65,19 +65,15 @@ class StreamingHead {
   Backend backend() const { return backend_; }
 
   // The packed weight; kHighway alone.
-  const Product& product() const { return (*packed_)[0]; }
+  const kernels::Product& product() const { return (*packed_)[0]; }
 
  private:
-  // The logits go to held_TR where that is given, and the tiles' sums to sums_ST.
-  void score_block(const at::Tensor& hidden_TH, const at::Tensor& gather_ids_TG, HeadScores& scores,
-                   float* held_TR, std::vector<LogSum>& sums_ST) const;
   HeadScores score_with_aten(const at::Tensor& hidden_TH, std::int64_t k,
                              const at::Tensor& gather_ids_TG) const;
 
   at::Tensor weight_VH_;
   std::int64_t real_ids_;
   Backend backend_;
-  std::int64_t tile_rows_;
   std::unique_ptr<PackedMatrices> packed_;  // kHighway
 };
 

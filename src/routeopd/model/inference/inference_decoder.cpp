@@ -13,9 +13,9 @@
 #include <cmath>
 
 #include "routeopd/base/error.h"
+#include "routeopd/kernels/block_attention.h"
+#include "routeopd/kernels/token_rows.h"
 #include "routeopd/model/decoder.h"
-#include "routeopd/model/kernels/block_attention.h"
-#include "routeopd/model/kernels/token_rows.h"
 
 namespace routeopd::model {
 namespace {
@@ -32,12 +32,12 @@ std::vector<PanelSource> sources_of(const Model& model) {
     qkv.add_rows(layer.v_proj_CH, layer.v_bias_C);
     qkv.fill_panel();
     PanelSource& output = sources.emplace_back();
-    output.epilogue = Epilogue::kAdd;
+    output.epilogue = kernels::Epilogue::kAdd;
     output.add_rows(layer.o_proj_HQ, layer.o_bias_H);
     output.fill_panel();
     sources.push_back(PanelSource::gated(layer.gate_FH, layer.gate_bias_F, layer.up_FH, layer.up_bias_F));
     PanelSource& down = sources.emplace_back();
-    down.epilogue = Epilogue::kAdd;
+    down.epilogue = kernels::Epilogue::kAdd;
     down.add_rows(layer.down_HF, layer.down_bias_H);
     down.fill_panel();
   }
@@ -45,7 +45,7 @@ std::vector<PanelSource> sources_of(const Model& model) {
 }
 
 // One of several threads that run the same function.
-struct Worker {
+struct LayerWorker {
   std::int64_t number = omp_get_thread_num();
   std::int64_t count = omp_get_num_threads();
 
@@ -58,11 +58,11 @@ struct Worker {
     if (begin < end) work(begin, end);
   }
 
-  void multiply(const Product& product, const float* x, std::int64_t rows, std::int64_t x_stride, float* y,
-                std::int64_t y_stride) const {
-    const std::int64_t unit = product.epilogue == Epilogue::kGatedSilu ? 2 : 1;
+  void multiply(const kernels::Product& product, const float* x, std::int64_t rows, std::int64_t x_stride,
+                float* y, std::int64_t y_stride) const {
+    const std::int64_t unit = product.epilogue == kernels::Epilogue::kGatedSilu ? 2 : 1;
     share(product.weight.panel_count, unit, [&](std::int64_t begin, std::int64_t end) {
-      multiply_panels(product, x, rows, x_stride, begin, end, y, y_stride);
+      kernels::multiply_panels(product, x, rows, x_stride, begin, end, y, y_stride);
     });
   }
 };
@@ -76,7 +76,7 @@ struct AttentionItem {
 // Longest first would balance best; a run's last tokens see most, so they come first.
 std::vector<AttentionItem> attention_items(const TokenBatch& batch, const formats::ModelConfig& config) {
   const std::int64_t group = config.num_attention_heads / config.num_key_value_heads;
-  const std::int64_t tile = std::max<std::int64_t>(1, kAttentionRows / group);
+  const std::int64_t tile = std::max<std::int64_t>(1, kernels::kAttentionRows / group);
   std::vector<AttentionItem> items;
   for (std::size_t r = 0; r < batch.runs.size(); ++r) {
     for (std::int64_t end = batch.runs[r].tokens; end > 0; end -= tile) {
@@ -171,18 +171,18 @@ at::Tensor InferenceDecoder::forward(const TokenBatch& batch, KvStorage& storage
 }
 
 void InferenceDecoder::run(const Step& step) {
-  const Worker worker;
+  const LayerWorker worker;
   Activations rows = step.rows;
   const TokenBatch& batch = step.batch;
   const std::int64_t h = rows.hidden, group = config_.num_attention_heads / config_.num_key_value_heads;
   const auto eps = static_cast<float>(config_.rms_norm_eps);
-  const at::Tensor scratch =
-      at::empty({attention_scratch(std::max(kAttentionRows, group), config_.head_dim)}, at::kFloat);
+  const at::Tensor scratch = at::empty(
+      {kernels::attention_scratch(std::max(kernels::kAttentionRows, group), config_.head_dim)}, at::kFloat);
   std::int64_t tokens = batch.tokens();
   const auto norm_rows = [&](const at::Tensor& weight, float* out) {
     worker.share(tokens, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t)
-        rms_norm_row(rows.x_TH + t * h, weight.const_data_ptr<float>(), h, eps, out + t * h);
+        kernels::rms_norm_row(rows.x_TH + t * h, weight.const_data_ptr<float>(), h, eps, out + t * h);
     });
   };
 
@@ -192,7 +192,9 @@ void InferenceDecoder::run(const Step& step) {
                   rows.x_TH + t * h);
   });
   for (std::size_t layer = 0; layer < static_cast<std::size_t>(config_.num_hidden_layers); ++layer) {
-    const auto matrix = [&](Matrix which) -> const Product& { return matrices_[layer * kMatrices + which]; };
+    const auto matrix = [&](Matrix which) -> const kernels::Product& {
+      return matrices_[layer * kMatrices + which];
+    };
     const auto norm = [&](Norm which) -> const at::Tensor& { return norms_[layer * kNorms + which]; };
     norm_rows(norm(kInputNorm), rows.normed_TH);
 #pragma omp barrier
@@ -234,16 +236,16 @@ void InferenceDecoder::write_keys(const Step& step, std::size_t layer, std::int6
   const at::Tensor& key_norm = norms_[layer * kNorms + kKeyNorm];
   const auto l = static_cast<std::int64_t>(layer);
   const auto prepare = [&](float* head, const at::Tensor& norm, std::int64_t position, float factor) {
-    if (norm.defined()) rms_norm_row(head, norm.const_data_ptr<float>(), d, eps, head);
-    rotate_head(head, cos_PE_.const_data_ptr<float>() + position * planes,
-                sin_PE_.const_data_ptr<float>() + position * planes, planes, factor);
+    if (norm.defined()) kernels::rms_norm_row(head, norm.const_data_ptr<float>(), d, eps, head);
+    kernels::rotate_head(head, cos_PE_.const_data_ptr<float>() + position * planes,
+                         sin_PE_.const_data_ptr<float>() + position * planes, planes, factor);
   };
   const auto put = [&](std::int64_t t, std::int32_t block) {
     const float* const key = step.rows.qkv + t * step.rows.qkv_stride() + step.rows.queries;
-    const std::int64_t slot = step.batch.positions_T[static_cast<std::size_t>(t)] % kBlockPositions;
+    const std::int64_t slot = step.batch.positions_T[static_cast<std::size_t>(t)] % kernels::kBlockPositions;
     for (std::int64_t head = 0; head < kv_heads; ++head)
-      write_key_value(key + head * d, key + step.rows.keys + head * d, d, slot,
-                      step.storage.at(l, head) + block * step.storage.block_stride());
+      kernels::write_key_value(key + head * d, key + step.rows.keys + head * d, d, slot,
+                               step.storage.at(l, head) + block * step.storage.block_stride());
   };
   for (std::int64_t t = begin; t < end; ++t) {
     const std::int64_t position = step.batch.positions_T[static_cast<std::size_t>(t)];
@@ -265,18 +267,18 @@ void InferenceDecoder::attend(const Step& step, std::size_t layer, float* scratc
     const AttentionItem& item = step.items[i];
     const TokenRun& run = step.batch.runs[item.run];
     const std::int64_t token = run.first_token + item.first;
-    attend_blocks({.query = step.rows.qkv + token * stride + item.head * group * d,
-                   .stride = stride,
-                   .tokens = item.tokens,
-                   .heads = group,
-                   .head_dim = d,
-                   .first_position = run.first_position + item.first,
-                   .blocks = step.storage.at(static_cast<std::int64_t>(layer), item.head),
-                   .block_stride = step.storage.block_stride(),
-                   .table = step.batch.blocks.data() + run.first_block,
-                   .out = step.rows.attended_TQ + token * step.rows.queries + item.head * group * d,
-                   .out_stride = step.rows.queries},
-                  scratch);
+    kernels::attend_blocks({.query = step.rows.qkv + token * stride + item.head * group * d,
+                            .stride = stride,
+                            .tokens = item.tokens,
+                            .heads = group,
+                            .head_dim = d,
+                            .first_position = run.first_position + item.first,
+                            .blocks = step.storage.at(static_cast<std::int64_t>(layer), item.head),
+                            .block_stride = step.storage.block_stride(),
+                            .table = step.batch.blocks.data() + run.first_block,
+                            .out = step.rows.attended_TQ + token * step.rows.queries + item.head * group * d,
+                            .out_stride = step.rows.queries},
+                           scratch);
   }
 }
 

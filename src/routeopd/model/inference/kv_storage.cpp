@@ -4,19 +4,19 @@
 
 #include <algorithm>
 
-#include "routeopd/model/kernels/block_attention.h"
+#include "routeopd/kernels/block_attention.h"
 
 namespace routeopd::model {
 
 std::int64_t KvStorage::block_bytes(const formats::ModelConfig& config) {
-  return config.num_hidden_layers * config.num_key_value_heads * block_floats(config.head_dim) *
+  return config.num_hidden_layers * config.num_key_value_heads * kernels::block_floats(config.head_dim) *
          static_cast<std::int64_t>(sizeof(float));
 }
 
 KvStorage::KvStorage(const formats::ModelConfig& config, std::int64_t blocks)
     : layers_(config.num_hidden_layers),
       blocks_(blocks),
-      head_floats_(block_floats(config.head_dim)),
+      head_floats_(kernels::block_floats(config.head_dim)),
       block_stride_(config.num_key_value_heads * head_floats_),
       memory_keeper_(
           WeightArena(layers_ * blocks_ * block_stride_).take({layers_ * blocks_ * block_stride_})),

@@ -17,7 +17,7 @@ bool fits_bfloat16(const PanelSource& source) {
   at::parallel_for(0, std::ssize(source.rows), 64, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end && exact; ++i) {
       const float* const row = source.rows[static_cast<std::size_t>(i)];
-      if (row != nullptr && !is_exact_in_bfloat16(row, source.inputs)) exact = false;
+      if (row != nullptr && !kernels::is_exact_in_bfloat16(row, source.inputs)) exact = false;
     }
   });
   return exact;
@@ -31,7 +31,7 @@ std::int64_t panel_floats(const PanelSource& source, bool bfloat16) {
 std::vector<bool> choose_types(const std::vector<PanelSource>& sources, WeightStorage storage) {
   std::vector<bool> bfloat16;
   for (const PanelSource& source : sources) {
-    ROUTEOPD_INVARIANT(source.rows.size() % kPanelWidth == 0 && source.inputs > 0);
+    ROUTEOPD_INVARIANT(source.rows.size() % kernels::kPanelWidth == 0 && source.inputs > 0);
     bfloat16.push_back(storage == WeightStorage::kBFloat16 ||
                        (storage == WeightStorage::kExact && fits_bfloat16(source)));
   }
@@ -65,7 +65,7 @@ void PanelSource::add_rows(const at::Tensor& weight_NK, const at::Tensor& bias_N
 }
 
 void PanelSource::fill_panel() {
-  while (rows.size() % kPanelWidth != 0) rows.push_back(nullptr);
+  while (rows.size() % kernels::kPanelWidth != 0) rows.push_back(nullptr);
   if (!bias.empty()) bias.resize(rows.size());
 }
 
@@ -78,11 +78,11 @@ PanelSource PanelSource::gated(const at::Tensor& gate_FK, const at::Tensor& gate
   up.fill_panel();
   both.inputs = gate.inputs;
   both.outputs = gate_FK.size(0);
-  both.epilogue = Epilogue::kGatedSilu;
+  both.epilogue = kernels::Epilogue::kGatedSilu;
   const bool with_bias = !gate.bias.empty() || !up.bias.empty();
-  for (std::size_t first = 0; first < gate.rows.size(); first += kPanelWidth) {
+  for (std::size_t first = 0; first < gate.rows.size(); first += kernels::kPanelWidth) {
     for (const PanelSource* side : {&gate, &up}) {
-      for (std::size_t i = first; i < first + kPanelWidth; ++i) {
+      for (std::size_t i = first; i < first + kernels::kPanelWidth; ++i) {
         both.rows.push_back(side->rows[i]);
         if (with_bias) both.bias.push_back(side->bias.empty() ? 0 : side->bias[i]);
       }
@@ -105,11 +105,11 @@ void PackedMatrices::allocate(const std::vector<PanelSource>& sources) {
     const PanelSource& source = sources[i];
     panels_.push_back(arena.take({panel_floats(source, bfloat16_[i])}));
     biases_.push_back(source.bias.empty() ? at::Tensor() : arena.take({std::ssize(source.bias)}));
-    Product& product = products_.emplace_back();
+    kernels::Product& product = products_.emplace_back();
     product.outputs = source.outputs;
     product.epilogue = source.epilogue;
     product.weight.is_bfloat16 = bfloat16_[i];
-    product.weight.panel_count = std::ssize(source.rows) / kPanelWidth;
+    product.weight.panel_count = std::ssize(source.rows) / kernels::kPanelWidth;
     product.weight.inputs = source.inputs;
     product.weight.panels = panels_.back().data_ptr<float>();
     if (biases_.back().defined()) product.bias_panels = biases_.back().data_ptr<float>();
@@ -125,14 +125,14 @@ void PackedMatrices::update(const std::vector<PanelSource>& sources) {
   ROUTEOPD_INVARIANT(products_.size() == sources.size());
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const PanelSource& source = sources[i];
-    const Product& product = products_[i];
+    const kernels::Product& product = products_[i];
     float* const panels = panels_[i].data_ptr<float>();
     ROUTEOPD_INVARIANT(product.outputs == source.outputs && product.weight.inputs == source.inputs);
     at::parallel_for(0, product.weight.panel_count, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t p = begin; p < end; ++p) {
-        PanelRows rows{};
-        std::copy_n(source.rows.begin() + p * kPanelWidth, kPanelWidth, rows.begin());
-        pack_panel(rows, product.weight, p, panels);
+        kernels::PanelRows rows{};
+        std::copy_n(source.rows.begin() + p * kernels::kPanelWidth, kernels::kPanelWidth, rows.begin());
+        kernels::pack_panel(rows, product.weight, p, panels);
       }
     });
     if (biases_[i].defined()) std::copy(source.bias.begin(), source.bias.end(), biases_[i].data_ptr<float>());
@@ -141,7 +141,7 @@ void PackedMatrices::update(const std::vector<PanelSource>& sources) {
 
 std::int64_t PackedMatrices::bytes() const {
   std::int64_t bytes = 0;
-  for (const Product& product : products_) bytes += product.weight.bytes();
+  for (const kernels::Product& product : products_) bytes += product.weight.bytes();
   return bytes;
 }
 

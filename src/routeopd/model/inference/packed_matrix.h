@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "routeopd/model/kernels/packed_gemm.h"
+#include "routeopd/kernels/packed_gemm.h"
 #include "routeopd/model/weight_arena.h"
 
 namespace routeopd::model {
@@ -26,7 +26,7 @@ struct PanelSource {
   std::vector<float> bias;         // as many, or none
   std::int64_t inputs = 0;
   std::int64_t outputs = 0;
-  Epilogue epilogue = Epilogue::kStore;
+  kernels::Epilogue epilogue = kernels::Epilogue::kStore;
 
   // The rows of weight_NK, whose bias may be undefined; call again for rows that stand behind them.
   void add_rows(const at::Tensor& weight_NK, const at::Tensor& bias_N);
@@ -46,7 +46,7 @@ class PackedMatrices {
   // laying them out. Products handed out before are void.
   void update(const std::vector<PanelSource>& sources);
 
-  const Product& operator[](std::size_t i) const { return products_[i]; }
+  const kernels::Product& operator[](std::size_t i) const { return products_[i]; }
   std::int64_t bytes() const;
 
  private:
@@ -55,7 +55,7 @@ class PackedMatrices {
   WeightStorage storage_;
   std::vector<bool> bfloat16_;  // of each matrix
   std::vector<at::Tensor> panels_, biases_;
-  std::vector<Product> products_;
+  std::vector<kernels::Product> products_;
 };
 
 }  // namespace routeopd::model

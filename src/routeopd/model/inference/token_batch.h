@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "routeopd/model/kernels/block_attention.h"
+#include "routeopd/kernels/block_attention.h"
 
 namespace routeopd::model {
 
@@ -50,7 +50,7 @@ struct TokenBatch {
       const auto position = static_cast<std::int32_t>(first_position) + static_cast<std::int32_t>(i);
       ids_T.push_back(ids[i]);
       positions_T.push_back(position);
-      block_T.push_back(table[static_cast<std::size_t>(position / kBlockPositions)]);
+      block_T.push_back(table[static_cast<std::size_t>(position / kernels::kBlockPositions)]);
     }
     return first;
   }

@@ -13,7 +13,7 @@
 namespace routeopd::report {
 namespace {
 
-constexpr double kWidth = 480, kHeight = 300;
+constexpr double kTradeoffWidth = 480, kTradeoffHeight = 300;
 
 // Marker area in square pixels, in proportion to the memory: 320 for the heaviest arm, and never too small to be seen.
 double area_of(double bytes, double heaviest) {
@@ -44,19 +44,19 @@ Block cost_tradeoff_figure(const std::vector<CostPoint>& points) {
   }
   const Extent x = extent_of(overheads, 0.12), y = extent_of(accuracies, 0.08);
   const double heaviest = *std::max_element(bytes.begin(), bytes.end());
-  const double per_percent = kWidth / (x.high - x.low);  // pixels
+  const double per_percent = kTradeoffWidth / (x.high - x.low);  // pixels
   std::vector<LabelledPoint> labelled;
   std::vector<std::string> names;
   for (const CostPoint& point : points) {
     labelled.push_back(
-        {(point.overhead.value - x.low) / (x.high - x.low) * kWidth,
-         (y.high - point.accuracy.value) / (y.high - y.low) * kHeight,
+        {(point.overhead.value - x.low) / (x.high - x.low) * kTradeoffWidth,
+         (y.high - point.accuracy.value) / (y.high - y.low) * kTradeoffHeight,
          std::sqrt(area_of(point.peak_bytes, heaviest)) / 2, shown_series(point.name),
          (point.overhead.value - point.overhead.low.value_or(point.overhead.value)) * per_percent,
          (point.overhead.high.value_or(point.overhead.value) - point.overhead.value) * per_percent});
     names.push_back(point.name);
   }
-  const std::vector<LabelPlace> places = place_labels(labelled, kWidth, kHeight);
+  const std::vector<LabelPlace> places = place_labels(labelled, kTradeoffWidth, kTradeoffHeight);
   Json rows = Json::array(), sweep = Json::array();
   for (std::size_t i = 0; i < points.size(); ++i) {
     const CostPoint& point = points[i];
@@ -103,8 +103,8 @@ Block cost_tradeoff_figure(const std::vector<CostPoint>& points) {
       "Scatter plot of accuracy in percent against the time of a step beyond that of sampled-RKL in percent; "
       "the area of a marker is the peak memory.",
       rows);
-  block.chart["width"] = kWidth;
-  block.chart["height"] = kHeight;
+  block.chart["width"] = kTradeoffWidth;
+  block.chart["height"] = kTradeoffHeight;
   block.chart["layer"] = Json::array(
       {{{"data", {{"values", sweep}}},
         {"mark",

@@ -10,7 +10,7 @@
 namespace routeopd::report {
 namespace {
 
-constexpr double kWidth = 480, kHeight = 360, kRadius = 17;
+constexpr double kPortraitWidth = 480, kPortraitHeight = 360, kRadius = 17;
 
 }  // namespace
 
@@ -42,15 +42,15 @@ Block phase_portrait_figure(const std::vector<PhasePoint>& arms,
   std::vector<LabelledPoint> labelled;
   std::vector<std::string> names;
   for (const PhasePoint& point : arms) {
-    labelled.push_back({(point.fidelity - x.low) / (x.high - x.low) * kWidth,
-                        (y.high - 100 + point.leakage) / (y.high - y.low) * kHeight, kRadius,
+    labelled.push_back({(point.fidelity - x.low) / (x.high - x.low) * kPortraitWidth,
+                        (y.high - 100 + point.leakage) / (y.high - y.low) * kPortraitHeight, kRadius,
                         shown_series(point.name)});
     names.push_back(point.name);
   }
   for (const PhaseCheckpoint& point : checkpoints)
-    labelled.push_back({(point.fidelity - x.low) / (x.high - x.low) * kWidth,
-                        (y.high - 100 + point.leakage) / (y.high - y.low) * kHeight, 6, ""});
-  const std::vector<LabelPlace> places = place_labels(labelled, kWidth, kHeight);
+    labelled.push_back({(point.fidelity - x.low) / (x.high - x.low) * kPortraitWidth,
+                        (y.high - 100 + point.leakage) / (y.high - y.low) * kPortraitHeight, 6, ""});
+  const std::vector<LabelPlace> places = place_labels(labelled, kPortraitWidth, kPortraitHeight);
   Json rows = Json::array(), trace = Json::array(), all = Json::array();
   for (std::size_t i = 0; i < arms.size(); ++i)
     rows.push_back({{"variant", labelled[i].label},
@@ -84,8 +84,8 @@ Block phase_portrait_figure(const std::vector<PhasePoint>& arms,
                          "Scatter plot of routing fidelity against specificity, both in percent, of the arms "
                          "and of RouteOPD's checkpoints.",
                          rows);
-  block.chart["width"] = kWidth;
-  block.chart["height"] = kHeight;
+  block.chart["width"] = kPortraitWidth;
+  block.chart["height"] = kPortraitHeight;
   const Json order = {{"field", "step"}, {"type", "quantitative"}};
   block.chart["layer"] = Json::array(
       {{{"data", {{"values", trace}}},

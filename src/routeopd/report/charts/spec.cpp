@@ -8,9 +8,9 @@
 #include <array>
 #include <cmath>
 
+#include "routeopd/base/utf8.h"
 #include "routeopd/report/charts/palette.h"
 #include "routeopd/report/visible_text.h"
-#include "routeopd/text/utf8.h"
 
 namespace routeopd::report {
 namespace {
@@ -177,7 +177,7 @@ namespace {
 // Where each character of visible text begins.
 std::vector<std::size_t> beginnings(const std::string& shown) {
   std::vector<std::size_t> all;
-  for (std::size_t at = 0; at < shown.size(); at += text::utf8_length(shown[at])) all.push_back(at);
+  for (std::size_t at = 0; at < shown.size(); at += utf8_length(shown[at])) all.push_back(at);
   return all;
 }
 

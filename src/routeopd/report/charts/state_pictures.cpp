@@ -185,7 +185,7 @@ std::vector<const StateId*> ends_of(const State& state, bool sources) {
 }
 
 // Columns of the picture of pairs, in pixels.
-constexpr double kWidth = 520, kRow = 26, kSourceText = 130, kSourceBar = 210, kArrow = 222, kArrowEnd = 306,
+constexpr double kPictureWidth = 520, kRow = 26, kSourceText = 130, kSourceBar = 210, kArrow = 222, kArrowEnd = 306,
                  kTargetBar = 318, kTargetText = 398, kBar = 70;
 
 Json pairs_picture(const State& state, const std::vector<const StateId*>& sources,
@@ -242,7 +242,7 @@ Json pairs_picture(const State& state, const std::vector<const StateId*>& source
                       {"target", fmt::format("{:+.2f}", pair.target)}});
   }
   const auto x = [](const char* field) {
-    return quantity(field, "", {{"scale", {{"domain", {0, kWidth}}, {"nice", false}}}, {"axis", nullptr}});
+    return quantity(field, "", {{"scale", {{"domain", {0, kPictureWidth}}, {"nice", false}}}, {"axis", nullptr}});
   };
   const auto y = [&](const char* field) {
     return quantity(
@@ -256,7 +256,7 @@ Json pairs_picture(const State& state, const std::vector<const StateId*>& source
   Json faint = words;
   faint["color"] = chart_color("faint");
   return {
-      {"width", kWidth},
+      {"width", kPictureWidth},
       {"height", (rows + 0.9) * kRow},
       {"layer",
        Json::array(

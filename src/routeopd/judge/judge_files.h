@@ -1,0 +1,26 @@
+// A judge directory: labels.jsonl, one line a response; summary.json; cache.jsonl, unless it is kept elsewhere.
+//
+//   labels.jsonl  {"suite","problem","sample","label","pass1","pass2","adjudicated","clipped","run"?,"rationale"?,"reason"?}
+//                 pass1 and pass2 are null where no such label was given: for correct and format always. "run" is there
+//                 when several directories were labelled, "rationale" where the judge gave one, "reason" where the label
+//                 is unjudged.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+
+#include "routeopd/judge/tally.h"
+
+namespace routeopd::judge {
+
+// Makes the directory, or takes one that an earlier run of the judge left. Throws UserError for any other that is not
+// empty: summary.json of an eval directory has the same name.
+void open_judge_directory(const std::filesystem::path& directory);
+
+// All but the key is told.
+Json summary_of(const JudgeInput& input, const JudgeTally& tally, const Asker& asker);
+
+void write_labels(const std::filesystem::path& path, const JudgeInput& input,
+                  const std::vector<std::vector<Judgement>>& judgements);
+
+}  // namespace routeopd::judge
