@@ -15,13 +15,13 @@
 namespace routeopd::train {
 namespace {
 
-constexpr double kGradientTolerance = 1e-4;  // relative, a tensor
+constexpr double kGradientTolerance = 1e-4;  // relative, per tensor
 // Relative. A routed loss is the square of a difference of float32 logits: residuals of 0.06 from logits good
 // to 6e-7.
 constexpr double kLossTolerance = 2e-5;
 constexpr double kUpdateTolerance = 1e-3;
 
-const Json& golden() {
+const Json& golden_batch() {
   static const Json batch = tiny_json("batch.json");
   return batch;
 }
@@ -31,7 +31,7 @@ struct Step {
   Recipe recipe;
   model::Model student = model::load_model(tiny("student"));
   model::Model teacher = model::load_model(tiny("teacher"));
-  Rollout rollout = golden_rollout(golden(), 0);
+  Rollout rollout = golden_rollout(golden_batch(), 0);
   Scores scores;
   Routes routes;
   std::unique_ptr<Learner> learner;
@@ -39,7 +39,7 @@ struct Step {
 
   explicit Step(const std::string& arm, std::int64_t micro_tokens = 16384,
                 const Json& more = Json::object()) {
-    const Json& settings = golden()["settings"];
+    const Json& settings = golden_batch()["settings"];
     const auto real_ids = settings["real_ids"].get<std::int32_t>();
     recipe = golden_recipe(settings, arm, more);
     recipe.train.micro_tokens = micro_tokens;
@@ -94,7 +94,7 @@ class OneUpdate : public ::testing::TestWithParam<const char*> {
 
 TEST_P(OneUpdate, LossAndGradientsEqualPyTorch) {
   Step step(GetParam());
-  const Json& expected = golden()["arms"][GetParam()];
+  const Json& expected = golden_batch()["arms"][GetParam()];
   EXPECT_NEAR(step.result.loss, expected["loss"].get<double>(),
               kLossTolerance * std::abs(expected["loss"].get<double>()));
   EXPECT_LT(gradient_error(step.learner->loss_gradients().gradients(), step, 1), kGradientTolerance);
@@ -116,7 +116,7 @@ TEST_P(OneUpdate, LearnerMakesThatUpdate) {
   std::vector<at::Tensor> before;
   for (const auto& parameter : parameters) before.push_back(parameter.tensor.detach().clone());
   const UpdateResult update = step.learner->update(step.experience());
-  EXPECT_NEAR(update.grad_norm, golden()["arms"][GetParam()]["grad_norm"].get<double>(),
+  EXPECT_NEAR(update.grad_norm, golden_batch()["arms"][GetParam()]["grad_norm"].get<double>(),
               1e-4 * update.grad_norm);
   EXPECT_LT(update.capture_error.value_or(0), 1e-5);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -144,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(Main, OneUpdate,
 
 TEST(GoldenRoutes, PairsAndStatisticsEqualTheScripts) {
   const Step step("routeopd");
-  const Json& states = golden()["states"];
+  const Json& states = golden_batch()["states"];
   ASSERT_EQ(states.size(), step.rollout.id_N.size());
   for (std::size_t n = 0; n < states.size(); ++n) {
     EXPECT_NEAR(step.routes.mass_N[n], states[n]["mass"].get<double>(), 1e-5);
@@ -180,8 +180,8 @@ class InBfloat16 : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(InBfloat16, GradientsAreNearAndWeightsStayFloat32) {
   Step exact(GetParam());
-  // Rounding of 2^-9 a value, through two layers; the other arms learn from the difference of two models that
-  // are near each other, to which it is larger.
+  // Rounding of 2^-9 per value, through two layers; the other arms learn from the difference of two models
+  // that are near each other, to which it is larger.
   const double tolerance = exact.recipe.sft() ? 0.03 : 0.15;
   std::vector<at::Tensor> truth;
   for (const at::Tensor& gradient : exact.learner->loss_gradients().gradients())
@@ -252,7 +252,7 @@ TEST(UntiedHead, GradientsAreTheLossesSlopes) {
   model::Model student = model::load_model(tiny("untied"));
   Recipe recipe;
   recipe.objective = routing::objective_from({{"arm", "sft"}});
-  Rollout rollout = golden_rollout(golden(), 0);
+  Rollout rollout = golden_rollout(golden_batch(), 0);
   for (auto& ids : rollout.prompt_ids_P)
     for (std::int32_t& id : ids) id %= 60;
   for (std::int32_t& id : rollout.id_N) id %= 60;
