@@ -1,14 +1,14 @@
-// The engine as a process that answers: one JSON object a line on standard input, one on standard output. For
-// tests/peers/engine_speed.py, which runs it in turns with other engines.
+// The engine as a process that answers: one JSON object per line on standard input, one on standard output.
+// For tests/peers/engine_speed.py, which runs it in turns with other engines.
 //
 //   engine_bench MODEL_DIR [--threads N] [--storage float32|exact]
-//   {"do":"generate","prompts":[[ids]…],"n":1,"new":64,"k":0,"temperature":0}  → {"seconds","ids","logprobs"}
-//   {"do":"score","sequences":[[ids]…],"k":32}                                 → {"seconds","logprobs","top_ids"}
-//   {"do":"stage","prompts":[[ids]…],"n":4,"new":128,"k":32,"rescore":false}   → {"seconds","states"}
-//   {"do":"info"}                                                              → {"cpu","target","threads","weights",…}
+//   {"do":"generate","prompts":[[ids]…],"n":1,"new":64,"k":0,"temperature":0} → {"seconds","ids","logprobs"}
+//   {"do":"score","sequences":[[ids]…],"k":32} → {"seconds","logprobs","top_ids"}
+//   {"do":"stage","prompts":[[ids]…],"n":4,"new":128,"k":32,"rescore":false} → {"seconds","states"}
+//   {"do":"info"} → {"cpu","target","threads","weights",…}
 //
-// Ends of sequence are ignored: every response has `new` tokens. Seconds are of the work alone, without reading and
-// writing the lines.
+// Ends of sequence are ignored: every response has `new` tokens. Seconds are of the work alone, without
+// reading and writing the lines.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/Parallel.h>
 
@@ -22,6 +22,7 @@
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/engine/score_rollout.h"
 #include "routeopd/engine/score_sequences.h"
+#include "routeopd/model/model_files.h"
 
 namespace {
 

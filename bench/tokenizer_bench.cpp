@@ -1,6 +1,8 @@
 // How long loading a tokenizer takes, and encoding all problems of a file on one thread, as one JSON line.
 //
-//   tokenizer_bench TOKENIZER_DIR FILE.jsonl      (tests/peers/tokenizer_speed.py compares it with `tokenizers`)
+//   tokenizer_bench TOKENIZER_DIR FILE.jsonl
+//
+// tests/peers/tokenizer_speed.py compares it with `tokenizers`.
 //
 // The first of three passes meets each word for the first time; the fastest counts.
 // SPDX-License-Identifier: Apache-2.0

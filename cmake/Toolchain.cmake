@@ -17,6 +17,9 @@ endif()
 
 add_library(routeopd_flags INTERFACE)
 target_compile_options(routeopd_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Werror)
+if(ROUTEOPD_UNITY)  # a .cpp that is included counts as a header there, where unnamed types are suspect
+  target_compile_options(routeopd_flags INTERFACE -Wno-subobject-linkage)
+endif()
 if(ROUTEOPD_SANITIZE)
   target_compile_options(routeopd_flags INTERFACE -fsanitize=${ROUTEOPD_SANITIZE} -fno-omit-frame-pointer
                                                   -fno-sanitize-recover=undefined)

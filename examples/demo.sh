@@ -22,12 +22,12 @@ for who in base teacher; do
       --temperature 0.7 --top-p 0.95 --max-new 80 | sed 's/^/  /'
 done
 
-"$program" lab main --lab lab --out "$out" --arms sampled_rkl,full_rkl,fixed_mid,routeopd,union_rkl --seeds 1 --every 0
+"$program" study main --lab lab --out "$out" --arms sampled_rkl,full_rkl,fixed_mid,routeopd,union_rkl --seeds 1 --every 0
 
 cat <<TEXT
 
 Next:
   $program generate --model $out/runs/routeopd-seed42/checkpoints/step_30 --in lab/heldout.jsonl --show --template $'Problem: {problem}\\nSolution:' --max-new 80
   $program train recipes/lab.toml --out runs/mine --set objective.pairs=exact
-  $program lab --quick --out runs/quick
+  $program study --quick --out runs/quick
 TEXT

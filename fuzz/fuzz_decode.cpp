@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as ids and as text, for a small tokenizer of each kind. Decoding id by id must give what decoding
-// at once gives, and text that was encoded must come back where the tokenizer loses nothing.
+// libFuzzer: any bytes as ids and as text, for a small tokenizer of each kind. Decoding id by id must equal
+// decoding at once, and encoded text must come back if the tokenizer is lossless.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>

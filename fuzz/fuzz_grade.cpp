@@ -1,6 +1,7 @@
 // libFuzzer: any bytes as a response and the answer it is graded against, cut at the first 0xFF. A right
-// answer is one that could be read, and what could be read is not empty. No pair takes two seconds of the
-// processor's time, instrumented as this is; libFuzzer's own limit counts the time that others had it.
+// answer is one that could be read, what could be read is not empty, and a response that begins in thought
+// and never leaves it has none. No pair takes two seconds of the processor's time, instrumented as this is;
+// libFuzzer's own limit would also count the time that other processes had the processor.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
@@ -21,5 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (std::clock() - start > 2 * CLOCKS_PER_SEC) std::abort();
   if (grade.correct && !grade.format_ok) std::abort();
   if (grade.format_ok != !grade.extracted.empty()) std::abort();
+  const Grade thought = grade_response(response, answer, /*in_thought=*/true);
+  if (thought.format_ok && response.find("</think>") == std::string_view::npos) std::abort();
   return 0;
 }

@@ -1,4 +1,5 @@
-// libFuzzer: any bytes as a safetensors file. What is accepted must lie inside the file, without overlap, and cover it.
+// libFuzzer: any bytes as a safetensors file. What is accepted must lie inside the file, without overlap, and
+// cover it.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Any bytes as a chat template, rendered with a rich chat: it ends in a text or in a UserError, within its bounds.
-//
+// libFuzzer: any bytes as a chat template, rendered with a chat that has everything. Gives a text or a
+// UserError, within the bounds.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +20,9 @@ const OrderedJson& chat() {
     "messages": [
       {"role": "system", "content": "Be brief."},
       {"role": "user", "content": [{"type": "text", "text": "Grüße 🙂 <tag>"}, {"type": "image"}]},
-      {"role": "assistant", "content": "<think>\nhm\n</think>\n\nSo.", "reasoning_content": "hm", "tool_calls": [
-        {"type": "function", "id": "c1", "function": {"name": "f", "arguments": {"x": 1.5, "y": [null, true, "a\"b"]}}}]},
+      {"role": "assistant", "content": "<think>\nhm\n</think>\n\nSo.", "reasoning_content": "hm",
+       "tool_calls": [{"type": "function", "id": "c1",
+                       "function": {"name": "f", "arguments": {"x": 1.5, "y": [null, true, "a\"b"]}}}]},
       {"role": "tool", "name": "f", "content": "42"},
       {"role": "user", "content": ""}],
     "tools": [{"type": "function", "function": {"name": "f", "description": "d", "parameters":
@@ -37,7 +38,7 @@ const OrderedJson& chat() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace jinja = routeopd::jinja;
   const std::string_view source(reinterpret_cast<const char*>(data), size);
-  // Bounds that keep one run below a tenth of a second under sanitizers; what they bound is the same.
+  // Lower bounds than usual, for less than 0.1 s per run under sanitizers.
   const jinja::Limits limits{
       .steps = 100'000, .text_bytes = 1 << 20U, .items = 10'000, .memory_bytes = 16 << 20U, .depth = 1200};
   try {

@@ -1,4 +1,5 @@
-// libFuzzer: any bytes as a tokenizer.json. It is refused with a UserError, or it encodes, decodes and streams.
+// libFuzzer: any bytes as a tokenizer.json, which is refused with a UserError or encodes, decodes and
+// streams.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           ROUTEOPD_INVARIANT(streamed == tokenizer.decode(ids, skip));
           ROUTEOPD_INVARIANT(routeopd::find_invalid_utf8(streamed) == std::string::npos);
         }
-      } catch (const UserError&) {  // a pattern that runs away, a text that grows
+      } catch (const UserError&) {  // a pattern that takes too long, a text that grows
       }
     }
   } catch (const UserError&) {

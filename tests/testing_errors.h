@@ -8,8 +8,7 @@
 
 namespace routeopd {
 
-// The message of the UserError that `work` throws, "" when it throws none. Another exception goes through, and fails the
-// test.
+// The message of the UserError that `work` throws, "" if it throws none. Another exception fails the test.
 template <class Work>
 std::string error_of(const Work& work) {
   try {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "routeopd/formats/safetensors.h"
-#include "routeopd/model/model.h"
+#include "routeopd/model/model_files.h"
 
 namespace routeopd {
 

@@ -1,6 +1,5 @@
 // The machinery of `routeopd bench`: a ratio of two things that do the same work, checked to agree, then
 // timed interleaved in one run. Each file bench_*.cpp measures one group of ratios of docs/performance.md.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -46,7 +45,7 @@ struct Shape {
 };
 inline const std::vector<Shape> kShapes = {{576, 49152}, {1536, 151936}};
 
-// What a group measures into, and says so.
+// Where the groups put their ratios, and say what they are at.
 class Bench {
  public:
   Bench(const BenchOptions& options, bool quiet);

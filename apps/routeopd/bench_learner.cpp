@@ -16,8 +16,7 @@
 #include "routeopd/model/heads/dense_head.h"
 #include "routeopd/model/heads/gather_head.h"
 #include "routeopd/model/heads/pair_head.h"
-#include "routeopd/routing/huber.h"
-#include "routeopd/routing/union_kl.h"
+#include "routeopd/routing/token_losses.h"
 
 namespace routeopd::app {
 namespace {

@@ -1,5 +1,5 @@
-// Ratio L: a model of 270 MB from its directory, widened to float32, against reading the bytes of its file. Both find the
-// file in the page cache; what is measured is how often the bytes are touched on their way.
+// Ratio L: a model of 270 MB from its directory, widened to float32, against reading the bytes of its file.
+// Both find the file in the page cache; what is measured is how often the bytes are touched on their way.
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include "bench.h"
 #include "routeopd/base/files.h"
 #include "routeopd/formats/weight_files.h"
-#include "routeopd/model/model.h"
+#include "routeopd/model/model_files.h"
 
 namespace routeopd::app {
 namespace {

@@ -1,5 +1,4 @@
 // Ratio R: the routing kernel against the double-precision reference, one core, k = 32, m = 2.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
@@ -8,6 +7,7 @@
 
 #include "bench.h"
 #include "routeopd/routing/reference.h"
+#include "routeopd/routing/reference_sampling.h"
 #include "routeopd/routing/route_states.h"
 
 namespace routeopd::app {

@@ -1,5 +1,5 @@
-// Ratios 2, 2m, 10 and 11: the learner's step and the whole step of RouteOPD against sampled reverse KL on the same
-// tokens, the memory of both, and packed against padded micro-batches.
+// Ratios 2, 2m, 10 and 11: the learner's step and the whole step of RouteOPD against sampled reverse KL on
+// the same tokens, the memory of both, and packed against padded micro-batches.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -21,8 +21,8 @@
 namespace routeopd::app {
 namespace {
 
-// Qwen3-0.6B has 28 layers of 15.7 M weights under a head of 155.6 M, 26 % of a training step's products. A quarter of
-// its width with the same share, so that a round takes seconds.
+// Qwen3-0.6B has 28 layers of 15.7 M weights under a head of 155.6 M, 26 % of a training step's products. A
+// quarter of its width with the same share, so that a round takes seconds.
 formats::ModelConfig narrow_qwen3() {
   formats::ModelConfig config;
   config.model_type = "qwen3";
@@ -66,7 +66,7 @@ struct Data {
 
 Data random_data(const std::vector<std::int64_t>& lengths, std::int64_t prompt_length,
                  std::int64_t vocabulary, std::uint64_t seed) {
-  constexpr std::int32_t kPairs = 2;
+  constexpr std::int32_t kPairsPerState = 2;
   std::mt19937_64 random(seed);
   const auto id = [&] {
     return static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(vocabulary));
@@ -86,13 +86,13 @@ Data random_data(const std::vector<std::int64_t>& lengths, std::int64_t prompt_l
   data.scores.teacher_logprob_N.assign(states, -11.5F);
   Routes& routes = data.routes;
   routes.states = rollout.states();
-  routes.pairs = kPairs;
-  for (std::size_t i = 0; i < states * kPairs; ++i) {
+  routes.pairs = kPairsPerState;
+  for (std::size_t i = 0; i < states * kPairsPerState; ++i) {
     routes.source_NM.push_back(id());
     routes.destination_NM.push_back(id());
   }
-  routes.target_NM.assign(states * kPairs, 0.3F);
-  routes.old_NM.assign(states * kPairs, 0.0F);
+  routes.target_NM.assign(states * kPairsPerState, 0.3F);
+  routes.old_NM.assign(states * kPairsPerState, 0.0F);
   routes.weight_N.assign(states, 0.3F);
   routes.validity_N.assign(states, Validity::kValid);
   return data;
@@ -150,7 +150,7 @@ std::vector<std::int64_t> paper_lengths(std::size_t count, std::uint64_t seed) {
   return lengths;
 }
 
-// The same data with every response as long as the longest: what stands behind its end takes no part.
+// The same data with every response as long as the longest: what stands after its end takes no part.
 Data padded(const Data& data) {
   std::int64_t longest = 0;
   for (const Response& response : data.rollout.responses_B) longest = std::max(longest, response.length);

@@ -14,7 +14,7 @@
 #include "routeopd/base/files.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/base/system.h"
-#include "routeopd/report/text_table.h"
+#include "routeopd/table/text_table.h"
 
 namespace routeopd::app {
 namespace {
@@ -39,17 +39,17 @@ std::string target_text(const Ratio& ratio) {
 }
 
 std::string table_text(const std::vector<Ratio>& ratios) {
-  using report::Align;
-  report::TextTable table({{"#", Align::kLeft},
-                           {"ours / other", Align::kLeft},
-                           {"shape", Align::kLeft},
-                           {"threads", Align::kRight},
-                           {"ours", Align::kRight},
-                           {"other", Align::kRight},
-                           {"", Align::kLeft},
-                           {"ratio", Align::kRight},
-                           {"target", Align::kRight},
-                           {"", Align::kLeft}});
+  using table::Align;
+  table::TextTable table({{"#", Align::kLeft},
+                          {"ours / other", Align::kLeft},
+                          {"shape", Align::kLeft},
+                          {"threads", Align::kRight},
+                          {"ours", Align::kRight},
+                          {"other", Align::kRight},
+                          {"", Align::kLeft},
+                          {"ratio", Align::kRight},
+                          {"target", Align::kRight},
+                          {"", Align::kLeft}});
   for (const Ratio& ratio : ratios) {
     table.add({ratio.id, ratio.what, ratio.shape, std::to_string(ratio.threads),
                fmt::format("{:.4g}", ratio.ours), fmt::format("{:.4g}", ratio.other), ratio.unit,
@@ -158,7 +158,7 @@ void add_bench(CLI::App& app) {
   app.add_option("--rounds", arguments->options.rounds, "Times each side runs; the median counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--threads", arguments->options.threads, "Threads; 0: one a core")
+  app.add_option("--threads", arguments->options.threads, "Threads; 0: one per core")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   app.add_flag("--quick", arguments->quick, "256 tokens and 3 rounds: for a look, not for a claim");

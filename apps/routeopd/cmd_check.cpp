@@ -1,11 +1,10 @@
 // routeopd check: the compatibility gate, each check with its verdict.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 #include <memory>
 
 #include "command.h"
-#include "routeopd/report/text_table.h"
+#include "routeopd/table/text_table.h"
 #include "routeopd/text/compatibility.h"
 
 namespace routeopd::app {
@@ -26,8 +25,8 @@ void run_check(const CheckArguments& arguments) {
                                                                               Json::error_handler_t::replace)
               << std::endl;
   } else if (!arguments.output.quiet) {
-    report::TextTable table(
-        {{"check", report::Align::kLeft}, {"", report::Align::kLeft}, {"", report::Align::kLeft}});
+    table::TextTable table(
+        {{"check", table::Align::kLeft}, {"", table::Align::kLeft}, {"", table::Align::kLeft}});
     for (const text::CompatibilityCheck& check : pair.checks)
       table.add({check.name, check.passed ? "pass" : "FAIL", check.detail});
     std::cout << table.text() << std::flush;
@@ -39,16 +38,15 @@ void run_check(const CheckArguments& arguments) {
 
 void add_check(CLI::App& app) {
   const auto arguments = std::make_shared<CheckArguments>();
-  app.add_option("--student", arguments->student, "Hugging Face directory; tokenizer files will do")
+  app.add_option("--student", arguments->student, "Hugging Face directory; tokenizer files are enough")
       ->required();
   app.add_option("--teacher", arguments->teacher, "The same")->required();
   add_output_flags(app, arguments->output);
   app.footer(
-      "Compares the ordered map from ids to tokens, added tokens with their flags, special and eos ids, chat "
-      "templates, and\n"
-      "the ids of a fixed suite of chats. Padded widths may differ. Exit code 1 when a check fails; `train` "
-      "runs the same\n"
-      "gate before its first step.\n\n"
+      "Compares the ordered map from ids to tokens, added tokens with their flags, special and eos ids, "
+      "chat\n"
+      "templates, and the ids of a fixed suite of chats. Padded widths may differ. Exit code 1 when a check\n"
+      "fails; `train` runs the same gate before its first step.\n\n"
       "Example:\n"
       "  routeopd check --student lab/base --teacher lab/teacher");
   app.callback([arguments] { run_check(*arguments); });

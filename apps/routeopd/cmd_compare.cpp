@@ -15,7 +15,7 @@ struct CompareArguments {
   std::vector<std::pair<std::string, std::string>> pairs;
   grade::Bootstrap bootstrap;
   std::size_t changes = 10;
-  report::TableFormat format = report::TableFormat::kText;
+  table::TableFormat format = table::TableFormat::kText;
   OutputFlags output;
 };
 
@@ -131,14 +131,14 @@ void add_compare(CLI::App& app) {
   app.add_option("--level", arguments->bootstrap.level, "Coverage of the intervals")
       ->check(between(0.5, 0.9999))
       ->capture_default_str();
-  app.add_option("--changes", arguments->changes, "Changed problems to show of each suite, worst first")
+  app.add_option("--changes", arguments->changes, "Changed problems to show per suite, worst first")
       ->capture_default_str();
   add_table_flags(app, arguments->format);
   add_output_flags(app, arguments->output);
   app.footer(
-      "Paired on (problem, sample); percentile interval of a bootstrap over problems. Runs whose problems, "
-      "samples or\n"
-      "decoding differ are refused. docs/evaluation.md says how often the intervals cover the truth.\n\n"
+      "Paired on (problem, sample); percentile interval of a bootstrap over problems. Runs whose problems,\n"
+      "samples, decoding or extractor differ are refused. docs/evaluation.md says how often the intervals\n"
+      "cover the truth.\n\n"
       "Examples:\n"
       "  routeopd compare runs/eval-base runs/eval-student\n"
       "  routeopd compare --pair a/sampled_rkl a/routeopd --pair b/sampled_rkl b/routeopd --latex");

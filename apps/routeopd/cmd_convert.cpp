@@ -1,12 +1,11 @@
-// routeopd convert: a model directory written anew, in another type or in other shards.
-//
+// routeopd convert: a model directory written again, with another type or other shards.
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 #include <memory>
 
 #include "command.h"
 #include "routeopd/base/interrupt.h"
-#include "routeopd/model/model.h"
+#include "routeopd/model/model_files.h"
 
 namespace routeopd::app {
 namespace {

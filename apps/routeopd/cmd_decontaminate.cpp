@@ -1,4 +1,4 @@
-// routeopd decontaminate: which test problems stand in a training file, and the file without them.
+// routeopd decontaminate: which test problems a training file holds, and the file without them.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <filesystem>
@@ -22,7 +22,7 @@ struct DecontaminateArguments {
   std::vector<std::size_t> words = {8, 13};
   std::vector<std::size_t> characters = {50};
   std::string report;
-  report::TableFormat format = report::TableFormat::kText;
+  table::TableFormat format = table::TableFormat::kText;
   OutputFlags output;
 };
 
@@ -42,12 +42,12 @@ std::vector<decontamination::Measure> measures_of(const DecontaminateArguments& 
   return measures;
 }
 
-// What is written may be nothing that is read, nor another thing that is written.
+// No file is written that is also read, and none is written twice.
 void check_files(const DecontaminateArguments& arguments) {
   const decontamination::DecontaminateOptions& options = arguments.options;
   std::vector<std::pair<const char*, std::string>> written;
   if (!options.out.empty()) {
-    if (options.out == "-") throw UserError("--out: expected a file: its record stands beside it");
+    if (options.out == "-") throw UserError("--out: expected a file, since its record is written beside it");
     written.emplace_back("--out", options.out);
     written.emplace_back("the record of --out", decontamination::record_path(options.out));
   }
@@ -89,7 +89,7 @@ void run_decontaminate(const DecontaminateArguments& arguments) {
     std::error_code ignored;
     const auto size = static_cast<std::int64_t>(std::filesystem::file_size(options.train, ignored));
     Progress progress("decontaminate", passes * size, arguments.output.quiet);
-    std::int64_t before = 0, last = 0;  // bytes of the pass before; of this one
+    std::int64_t before = 0, last = 0;  // bytes of the passes before this one; of this one
     result = decontamination::decontaminate(options, sink, [&](std::int64_t done, std::int64_t total) {
       if (done < last) before += total;
       last = done;
@@ -113,9 +113,7 @@ void add_decontaminate(CLI::App& app) {
   const auto arguments = std::make_shared<DecontaminateArguments>();
   decontamination::DecontaminateOptions& options = arguments->options;
   app.add_option("--train", options.train, "Training problems, JSONL")->required();
-  app.add_option("--test", options.tests, "Files of test problems, JSONL; as many as there are")
-      ->required()
-      ->expected(1, 1000);
+  app.add_option("--test", options.tests, "Files of test problems, JSONL")->required()->expected(1, 1000);
   app.add_option("--out", options.out,
                  "The cleaned training file; a record of what was checked goes beside it");
   app.add_option("--report", arguments->report,
@@ -130,25 +128,23 @@ void add_decontaminate(CLI::App& app) {
       ->check(sizes)
       ->capture_default_str();
   app.add_option("--coverage", options.contamination.coverage,
-                 "Share of a problem's n-grams, of any of the sizes, from which on a row is contaminated")
+                 "A row with this share of a problem's n-grams, of any size, is contaminated")
       ->check(between(1e-6, 1))
       ->capture_default_str();
   app.add_flag("--keep-duplicates", options.keep_duplicates,
                "Keep rows that equal an earlier one once both are normalised");
   app.add_flag("--keep-conflicts", options.keep_conflicts,
-               "Keep groups of equal rows whose answers differ (but their duplicates go as others do)");
+               "Keep groups of equal rows whose answers differ (their duplicates are removed as others are)");
   add_table_flags(app, arguments->format);
   add_output_flags(app, arguments->output);
   app.footer(
-      "Removes training rows that equal a test problem, raw or normalised (lower case, word characters "
-      "alone), or "
-      "hold\nenough of one's n-grams; then groups of equal rows whose answers differ; then all but the first "
-      "of "
-      "equal rows.\nThe lines that stay are as they were. docs/decontamination.md has the rules and what "
-      "they find.\n\n"
+      "Removes training rows that equal a test problem, raw or normalised (lower case, word characters\n"
+      "alone), or hold enough of its n-grams; then groups of equal rows whose answers differ; then all but\n"
+      "the first of equal rows. The lines that stay are not changed. docs/decontamination.md has the rules\n"
+      "and what they find.\n\n"
       "Example:\n"
-      "  routeopd decontaminate --train prompts.jsonl --test math500.jsonl amc23.jsonl --out clean.jsonl "
-      "--report hits.html");
+      "  routeopd decontaminate --train prompts.jsonl --test math500.jsonl amc23.jsonl \\\n"
+      "    --out clean.jsonl --report hits.html");
   app.callback([arguments] { run_decontaminate(*arguments); });
 }
 

@@ -1,5 +1,4 @@
 // routeopd eval: sample, grade, summarise; one model, or every checkpoint of a run.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/ranges.h>
 
@@ -16,13 +15,15 @@
 #include "routeopd/eval/eval_directory.h"
 #include "routeopd/eval/evaluate.h"
 #include "routeopd/formats/weight_files.h"
+#include "routeopd/grade/answer.h"
+#include "routeopd/model/model_files.h"
 #include "routeopd/train/recipe.h"
 
 namespace routeopd::app {
 namespace {
 
 namespace fs = std::filesystem;
-using report::Align;
+using table::Align;
 
 constexpr std::int64_t kMostNew = 16384;
 
@@ -30,7 +31,7 @@ struct EvalArguments {
   std::string model, checkpoints, out;
   std::vector<std::string> suites;
   eval::Protocol protocol;
-  report::TableFormat format = report::TableFormat::kText;
+  table::TableFormat format = table::TableFormat::kText;
   OutputFlags output;
 };
 
@@ -44,7 +45,7 @@ std::optional<std::int64_t> step_of(const fs::path& directory) {
   return step;
 }
 
-// What summary.json says of the model: where it lies, what its weights are, and the step of a run's checkpoint.
+// The model in summary.json: its path, the hash of its weights, and the step of a run's checkpoint.
 Json model_json(const fs::path& directory) {
   Json model = {{"path", directory.string()}, {"weights", formats::weights_sha256(directory)}};
   if (const auto step = step_of(directory)) model["step"] = *step;
@@ -55,19 +56,19 @@ std::string percent(const Json& share) {
   return fmt::format("{:.2f}", 100 * share.get<double>());
 }
 
-std::string summary_table(const Json& summary, report::TableFormat format) {
+std::string summary_table(const Json& summary, table::TableFormat format) {
   const std::string samples = summary["decoding"]["n"].dump();
-  report::TextTable table({{"suite", Align::kLeft},
-                           {"problems", Align::kRight},
-                           {fmt::format("Avg@{} %", samples), Align::kRight},
-                           {"95 %", Align::kRight},
-                           {fmt::format("pass@{} %", samples), Align::kRight},
-                           {fmt::format("maj@{} %", samples), Align::kRight},
-                           {"tokens", Align::kRight},
-                           {"median", Align::kRight},
-                           {"P90", Align::kRight},
-                           {"clipped %", Align::kRight},
-                           {"format %", Align::kRight}});
+  table::TextTable table({{"suite", Align::kLeft},
+                          {"problems", Align::kRight},
+                          {fmt::format("Avg@{} %", samples), Align::kRight},
+                          {"95 %", Align::kRight},
+                          {fmt::format("pass@{} %", samples), Align::kRight},
+                          {fmt::format("maj@{} %", samples), Align::kRight},
+                          {"tokens", Align::kRight},
+                          {"median", Align::kRight},
+                          {"P90", Align::kRight},
+                          {"clipped %", Align::kRight},
+                          {"format %", Align::kRight}});
   const auto add = [&](const std::string& name, const std::string& problems, const Json& row) {
     const auto length = [&](const char* which) {
       return fmt::format("{:.1f}", row["length"][which].get<double>());
@@ -82,7 +83,7 @@ std::string summary_table(const Json& summary, report::TableFormat format) {
   return table.rendered(format);
 }
 
-// One model into one directory. A complete evaluation of the same model and protocol is read and not made again.
+// One model into one directory. A complete evaluation of the same model and protocol is read, not repeated.
 Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, const fs::path& out,
                     const std::string& label) {
   const tokenizer::Tokenizer tokenizer(directory);
@@ -96,7 +97,7 @@ Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, c
     }
     suites.push_back(eval::read_suite(name, path, protocol, directory, tokenizer));
   }
-  // By name, so that nothing hangs on the order in which they were said.
+  // By name, so that nothing depends on the order of the arguments.
   std::sort(suites.begin(), suites.end(),
             [](const eval::Suite& a, const eval::Suite& b) { return a.name < b.name; });
   const model::Model model = model::load_model(directory);
@@ -107,6 +108,8 @@ Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, c
         engine::longest_response(model, suite.prompts, arguments.protocol.max_new_tokens, most);
   }
   const Json identity = model_json(directory);
+  if (eval::grade_again(out, suites, protocol, tokenizer, identity) && !arguments.output.quiet)
+    fmt::print(stderr, "{}: its responses are graded again, by {}\n", out.string(), grade::kExtractor);
   if (auto summary = eval::finished_evaluation(out, eval::protocol_json(identity, protocol, suites))) {
     if (!arguments.output.quiet) fmt::print(stderr, "{}: is complete; nothing is sampled\n", out.string());
     return *summary;
@@ -116,7 +119,7 @@ Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, c
   const auto watch = [&](const eval::EvalProgress& at) {
     if (!progress) {
       if (at.found > 0 && !arguments.output.quiet)
-        fmt::print(stderr, "{}: goes on with the {} of {} responses that are there\n", out.string(), at.found,
+        fmt::print(stderr, "{}: resumes with the {} of {} responses that are there\n", out.string(), at.found,
                    at.total);
       progress = std::make_unique<Progress>(label, at.total - at.found, arguments.output.quiet);
     }
@@ -140,7 +143,8 @@ std::vector<std::int64_t> checkpoint_steps(const fs::path& run) {
   return steps;
 }
 
-// Checkpoints that the run's recipe plans and that are not there: `keep` removed them, or the run has not come to them.
+// Checkpoints that the run's recipe plans and that are not there: `keep` removed them, or the run has not
+// made them yet.
 std::vector<std::int64_t> steps_not_there(const fs::path& run, const std::vector<std::int64_t>& there) {
   std::vector<std::int64_t> absent;
   if (!fs::exists(run / "recipe.toml")) return absent;
@@ -153,15 +157,15 @@ std::vector<std::int64_t> steps_not_there(const fs::path& run, const std::vector
   return absent;
 }
 
-std::string trajectory_table(const Json& trajectory, report::TableFormat format) {
-  std::vector<report::TextTable::Column> columns{{"step", Align::kRight}};
+std::string trajectory_table(const Json& trajectory, table::TableFormat format) {
+  std::vector<table::TextTable::Column> columns{{"step", Align::kRight}};
   const Json& points = trajectory["points"];
   std::vector<std::string> names;
   for (const auto& item : points.front()["suites"].items()) names.push_back(item.key());
   for (const std::string& name : names) columns.push_back({name + " %", Align::kRight});
   for (const char* title : {"average %", "95 %", "tokens", "clipped %", "format %"})
     columns.push_back({title, Align::kRight});
-  report::TextTable table(std::move(columns));
+  table::TextTable table(std::move(columns));
   for (const Json& point : points) {
     std::vector<std::string> row{point["step"].dump()};
     for (const std::string& name : names) row.push_back(percent(point["suites"][name]["avg"]));
@@ -234,10 +238,10 @@ void add_eval(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option(
          "--out", arguments->out,
-         "Eval directory: new, or the same evaluation stopped, which goes on, or complete, which is shown")
+         "Eval directory: new, or the same evaluation stopped, which resumes, or complete, which is shown")
       ->required();
   add_decoding_options(app, protocol.prompt_template, protocol.temperature, protocol.top_p);
-  app.add_option("--n", protocol.n, "Samples a problem")->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_option("--n", protocol.n, "Samples per problem")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option("--max-new", protocol.max_new_tokens,
                  "Longest response, in tokens; 0: 16384, or what the model's positions leave")
       ->check(CLI::Range(0, 1 << 24))
@@ -247,7 +251,7 @@ void add_eval(CLI::App& app) {
   add_output_flags(app, arguments->output);
   app.footer(
       "Writes responses.jsonl as responses end, then problems.jsonl and summary.json. Stopped, the same "
-      "command goes on\n"
+      "command resumes\n"
       "where it was, with the same result. `routeopd compare A B` contrasts two such directories.\n\n"
       "Examples:\n"
       "  routeopd eval --model lab/teacher --suite heldout=lab/heldout.jsonl --out runs/eval-teacher \\\n"

@@ -1,5 +1,4 @@
 // routeopd explain: one response, and what would be moved where at each of its tokens.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
@@ -14,15 +13,17 @@
 #include "routeopd/base/files.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/json_file.h"
+#include "routeopd/model/model_files.h"
 #include "routeopd/probe/explain.h"
 #include "routeopd/report/explanation.h"
+#include "routeopd/report/explanation_page.h"
 #include "routeopd/text/compatibility.h"
 #include "routeopd/text/prompts.h"
 
 namespace routeopd::app {
 namespace {
 
-// Tokens that are written where nobody says how many.
+// Tokens that are written where --max-new is not given.
 constexpr std::int64_t kUsualLength = 128;
 
 struct ExplainArguments {
@@ -38,7 +39,7 @@ struct ExplainArguments {
   OutputFlags output;
 };
 
-// Colours where a person looks on, unless they said that they want none (no-color.org).
+// Colours on a terminal, unless NO_COLOR is set (no-color.org).
 bool wants_colors() {
   const char* const no_color = std::getenv("NO_COLOR");
   const char* const terminal = std::getenv("TERM");
@@ -52,7 +53,8 @@ Rollout written(engine::Engine& student, const Prompt& prompt, const ExplainArgu
                                   .decoding = {arguments.temperature, arguments.top_p},
                                   .max_new_tokens = max_new,
                                   .seed = arguments.seed};
-  return student.generate(std::span(&prompt, 1), sampling, {.k = columns, .hidden = true});
+  return student.generate(std::span(&prompt, 1), sampling,
+                          {.k = columns, .hidden = student.capabilities().hidden_states});
 }
 
 Json settings_of(const routing::ObjectiveOptions& options) {
@@ -61,7 +63,7 @@ Json settings_of(const routing::ObjectiveOptions& options) {
   return settings;
 }
 
-report::Explanation explain(const ExplainArguments& arguments) {
+Explanation explain(const ExplainArguments& arguments) {
   const routing::ObjectiveOptions options = routing::objective_from(arguments.objective);
   probe::check_explainable(options);
   const std::string difference =
@@ -96,7 +98,7 @@ report::Explanation explain(const ExplainArguments& arguments) {
                                        : written(student, prompt, arguments, max_new, columns);
   progress.update(0, fmt::format("{} tokens", rollout.states()));
 
-  report::Explanation explanation;
+  Explanation explanation;
   explanation.student = arguments.student;
   explanation.teacher = arguments.teacher;
   explanation.prompt = prompt.text;
@@ -126,7 +128,7 @@ report::Explanation explain(const ExplainArguments& arguments) {
 void run_explain(const ExplainArguments& arguments) {
   std::optional<AtomicFile> page;  // a place that cannot be written is told before the work
   if (!arguments.html.empty()) page.emplace(arguments.html);
-  const report::Explanation explanation = explain(arguments);
+  const Explanation explanation = explain(arguments);
   if (page) {
     page->write(report::explanation_html(explanation));
     page->commit();

@@ -1,5 +1,4 @@
 // routeopd generate: batched sampling. Prompts in, responses out, JSONL.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <iostream>
@@ -12,7 +11,7 @@
 #include "progress.h"
 #include "routeopd/base/display.h"
 #include "routeopd/engine/local_engine.h"
-#include "routeopd/engine/writing.h"
+#include "routeopd/engine/sequence.h"
 #include "routeopd/text/prompts.h"
 
 namespace routeopd::app {
@@ -149,8 +148,10 @@ void add_generate(CLI::App& app) {
   app.add_option("--in", arguments->in, "Prompts, JSONL; - is standard input")->capture_default_str();
   app.add_option("--out", arguments->out, "Responses, JSONL; - is standard output")->capture_default_str();
   add_decoding_options(app, arguments->prompt_template, arguments->temperature, arguments->top_p);
-  app.add_option("--n", arguments->n, "Responses a prompt")->check(CLI::Range(1, 256))->capture_default_str();
-  app.add_option("--top-k", arguments->top_k, "Most likely ids that are sampled from; 0: all")
+  app.add_option("--n", arguments->n, "Responses per prompt")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  app.add_option("--top-k", arguments->top_k, "Number of most likely ids to sample from; 0: all")
       ->check(CLI::Range(0, 1 << 24))
       ->capture_default_str();
   app.add_option("--max-new", arguments->max_new,
@@ -161,13 +162,13 @@ void add_generate(CLI::App& app) {
   app.add_option("--k", arguments->k, "Keep the k most likely ids of every token, at temperature 1")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
-  app.add_option("--stop", arguments->stop,
-                 "A text that ends a response, left out of its `text`; may be given several times. Special "
-                 "tokens are "
-                 "not part of the text")
+  app.add_option(
+         "--stop", arguments->stop,
+         "A text that ends a response, cut off its `text`; may be given several times. Special tokens are "
+         "not part of the text")
       ->check([](const std::string& word) { return word.empty() ? "expected some text" : std::string(); })
       ->allow_extra_args(false);
-  app.add_flag("--ignore-eos", arguments->ignore_eos, "Go on to --max-new whatever the model says");
+  app.add_flag("--ignore-eos", arguments->ignore_eos, "Continue to --max-new after an end of sequence");
   app.add_option("--kv-memory", arguments->kv_memory,
                  "Memory for keys and values, such as 512MB or 8GB; 0: a quarter of what is free")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))

@@ -34,6 +34,14 @@ std::string answer_of(const Json& line) {
   return answer.is_number() ? answer.dump() : text_field(line, "answer");
 }
 
+// Whether the prompt left a <think> open.
+bool in_thought(const Json& line) {
+  const Json& value = formats::value_or_null(line, "in_thought");
+  if (!value.is_null() && !value.is_boolean())
+    throw UserError("in_thought: expected true or false, got {}", shown(value));
+  return value.is_boolean() && value.get<bool>();
+}
+
 void run_grade(const GradeArguments& arguments) {
   refuse_same_file(arguments.in, arguments.out);
   formats::JsonLines lines(arguments.in);
@@ -50,7 +58,7 @@ void run_grade(const GradeArguments& arguments) {
         more = line.has_value();
         if (!more) break;
         const grade::Grade grade = formats::naming(lines.where(), [&] {
-          return grade::grade_response(text_field(*line, "response"), answer_of(*line));
+          return grade::grade_response(text_field(*line, "response"), answer_of(*line), in_thought(*line));
         });
         answer = std::move(*line);
         answer["extracted"] = grade.extracted;
@@ -77,7 +85,7 @@ void run_grade(const GradeArguments& arguments) {
     std::fflush(stdout);
   }
   if (failed > 0)
-    throw UserError("{} of {} lines could not be done, the first: {}", failed, graded + failed,
+    throw UserError("{} of {} lines could not be graded, the first: {}", failed, graded + failed,
                     first_failure);
 }
 
@@ -86,22 +94,20 @@ void run_grade(const GradeArguments& arguments) {
 void add_grade(CLI::App& app) {
   const auto arguments = std::make_shared<GradeArguments>();
   app.add_option("--in", arguments->in,
-                 "Responses {\"id\", \"response\", \"answer\"}, JSONL; - is standard input")
+                 "Responses {\"id\", \"response\", \"answer\", \"in_thought\"?}, JSONL; - is standard input")
       ->capture_default_str();
   app.add_option("--out", arguments->out,
                  "The same lines with \"extracted\", \"correct\", \"format_ok\"; - is standard output")
       ->capture_default_str();
   add_output_flags(app, arguments->output);
   app.footer(
-      "How answers are found and compared stands in docs/grading.md. A line that cannot be done is answered "
-      "by "
-      "{\"error\"}, the\n"
-      "rest goes on, and the exit code is 1.\n\n"
+      "docs/grading.md says how answers are found and compared. \"in_thought\": true says that the prompt\n"
+      "ended with <think>, as some chat templates do. For a line that cannot be graded {\"error\"} is "
+      "written,\n"
+      "the others are graded all the same, and the exit code is 1.\n\n"
       "Example:\n"
-      "  printf '%s\\n' '{\"id\":1,\"response\":\"So it is \\\\boxed{\\\\frac{1}{2}}.\",\"answer\":\"0.5\"}' "
-      "| "
-      "routeopd "
-      "grade");
+      "  printf '%s\\n' '{\"id\":1,\"response\":\"So it is \\\\boxed{\\\\frac{1}{2}}.\",\"answer\":\"0.5\"}'"
+      " | routeopd grade");
   app.callback([arguments] { run_grade(*arguments); });
 }
 

@@ -1,5 +1,4 @@
 // routeopd inspect: what a model directory holds, without reading its weights.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/ranges.h>
 
@@ -11,8 +10,8 @@
 #include "command.h"
 #include "routeopd/base/display.h"
 #include "routeopd/base/hashes.h"
-#include "routeopd/model/model.h"
-#include "routeopd/report/text_table.h"
+#include "routeopd/model/model_files.h"
+#include "routeopd/table/text_table.h"
 #include "routeopd/text/chat_template_files.h"
 #include "routeopd/tokenizer/declared_tokens.h"
 #include "routeopd/tokenizer/tokenizer.h"
@@ -29,11 +28,19 @@ struct InspectArguments {
 
 Json model_facts(const fs::path& directory) {
   const formats::ModelConfig config = formats::read_model_config(directory);
+  const formats::ArchitectureSpec& spec = config.architecture();
   const model::StoredWeights weights = model::describe_weights(directory);
   std::vector<std::string> biases;
-  if (config.qkv_bias) biases.emplace_back("q, k, v");
-  if (config.output_bias) biases.emplace_back("o");
-  if (config.mlp_bias) biases.emplace_back("mlp");
+  if (config.has(spec.qkv_bias)) biases.emplace_back("q, k, v");
+  if (config.has(spec.output_bias)) biases.emplace_back("o");
+  if (config.has(spec.mlp_bias)) biases.emplace_back("mlp");
+  std::vector<std::string> norms;
+  for (const auto& [name, place] : {std::pair(&spec.names.norm_before_attention, "before attention"),
+                                    std::pair(&spec.names.norm_after_attention, "after attention"),
+                                    std::pair(&spec.names.norm_before_mlp, "before feed-forward"),
+                                    std::pair(&spec.names.norm_after_mlp, "after feed-forward")})
+    if (!name->empty()) norms.emplace_back(place);
+  const bool whole = spec.query_key_norm == formats::QueryKeyNorm::kWholeProjection;
   std::vector<std::string> files;
   for (const fs::path& file : weights.files) files.push_back(file.filename().string());
   return {{"model_type", config.model_type},
@@ -47,7 +54,12 @@ Json model_facts(const fs::path& directory) {
           {"heads", config.num_attention_heads},
           {"kv_heads", config.num_key_value_heads},
           {"head_dim", config.head_dim},
-          {"qk_norm", config.qk_norm()},
+          {"qk_norm", spec.query_key_norm != formats::QueryKeyNorm::kNone},
+          {"qk_norm_over", whole ? "projection" : "head"},
+          {"norms", norms},
+          {"norm_offset", spec.norm_offset},
+          {"activation", spec.activation_names.front()},
+          {"embedding_scale", config.embedding_scale()},
           {"biases", biases},
           {"rope", formats::json_of(config.rope)},
           {"rms_norm_eps", config.rms_norm_eps},
@@ -81,7 +93,7 @@ Json template_facts(const text::ChatTemplates& templates) {
 }
 
 void print_facts(const Json& facts) {
-  report::TextTable table({{"", report::Align::kLeft}, {"", report::Align::kLeft}});
+  table::TextTable table({{"", table::Align::kLeft}, {"", table::Align::kLeft}});
   if (facts.contains("model")) {
     const Json& m = facts["model"];
     const auto number = [&](const char* key) { return grouped(m[key].get<std::int64_t>()); };
@@ -93,19 +105,25 @@ void print_facts(const Json& facts) {
     table.add({"parameters", fmt::format("{} ({})", number("parameters"), types)});
     table.add({"weights", fmt::format("{} bytes in {} file{}", number("bytes"), m["files"].size(),
                                       m["files"].size() == 1 ? "" : "s")});
-    table.add({"layers", fmt::format("{} of hidden size {}, feed-forward {}", number("layers"),
-                                     number("hidden_size"), number("intermediate_size"))});
+    table.add({"layers", fmt::format("{} of hidden size {}, feed-forward {} gated by {}", number("layers"),
+                                     number("hidden_size"), number("intermediate_size"),
+                                     m["activation"].get<std::string>())});
+    table.add({"norms", fmt::format("{}{}", fmt::join(m["norms"].get<std::vector<std::string>>(), ", "),
+                                    m["norm_offset"] == 0 ? "" : ", by 1 + weight")});
     std::string attention = fmt::format("{} query heads, {} key-value heads of {}", number("heads"),
                                         number("kv_heads"), number("head_dim"));
-    if (m["qk_norm"].get<bool>()) attention += ", norms on q and k";
+    if (m["qk_norm"].get<bool>())
+      attention += m["qk_norm_over"] == "head" ? ", norms on q and k" : ", norms on whole q and k";
     if (!m["biases"].empty())
       attention +=
           fmt::format(", biases on {}", fmt::join(m["biases"].get<std::vector<std::string>>(), ", "));
     table.add({"attention", attention});
     table.add({"positions", fmt::format("{}, rope {}", number("max_positions"), m["rope"].dump())});
-    table.add({"key-value cache", fmt::format("{} bytes a token in float32", number("kv_bytes_per_token"))});
     table.add(
-        {"embedding", fmt::format("{} rows, {}", number("embedding_rows"),
+        {"key-value cache", fmt::format("{} bytes per token in float32", number("kv_bytes_per_token"))});
+    table.add(
+        {"embedding", fmt::format("{} rows{}, {}", number("embedding_rows"),
+                                  m["embedding_scale"] == 1 ? "" : " times sqrt(hidden size)",
                                   m["tied_head"].get<bool>() ? "tied to the head" : "a head of its own")});
     table.add({"ends at", m["eos_ids"].empty()
                               ? "no id"

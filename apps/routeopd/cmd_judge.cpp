@@ -23,7 +23,7 @@ struct JudgeArguments {
   double connect_timeout = 5;
   net::RetryRule retry;
   judge::JudgeSettings settings;
-  report::TableFormat format = report::TableFormat::kText;
+  table::TableFormat format = table::TableFormat::kText;
   OutputFlags output;
 };
 
@@ -39,13 +39,13 @@ std::map<std::string, std::string> suite_files(const std::vector<std::string>& w
   return files;
 }
 
-// The key's value goes from the environment into the client and nowhere else.
+// The key's value goes from the environment to the client and nowhere else.
 std::string key_of(const JudgeArguments& arguments) {
   if (arguments.key_name.empty()) return "";
   const char* value = std::getenv(arguments.key_name.c_str());
   if (value == nullptr && arguments.key_option->count() > 0)
     throw UserError(
-        "--key-env {}: no such environment variable; set it, or say --key-env \"\" to send no key",
+        "--key-env {}: no such environment variable; set it, or give --key-env \"\" to send no key",
         arguments.key_name);
   return value == nullptr ? "" : value;
 }
@@ -80,7 +80,7 @@ void run_judge(const JudgeArguments& arguments) {
   judge::Asker asker(chat, settings, cache);
   std::unique_ptr<Progress> progress;
   const auto watch = [&](const char* stage, std::int64_t questions) {
-    progress.reset();  // the line of the stage before
+    progress.reset();  // ends the line of the stage before
     progress = std::make_unique<Progress>(fmt::format("judge {}", stage), questions, arguments.output.quiet);
     return [&progress, questions](std::int64_t done) {
       progress->update(done, fmt::format("{} of {} questions", done, questions));
@@ -107,9 +107,9 @@ void run_judge(const JudgeArguments& arguments) {
     }
   }
   throw UserError(
-      "{} of {} responses are unjudged, for no answer came ({}); all else is in {}, and the same command "
-      "asks for "
-      "the rest",
+      "{} of {} responses are unjudged, since no answer came ({}); all others are in {}, and the same "
+      "command "
+      "asks for the rest",
       tally.unanswered, summary["responses"].get<std::int64_t>(), why, arguments.out);
 }
 
@@ -126,7 +126,7 @@ void add_judge(CLI::App& app) {
                  "OpenAI-compatible address, such as http://127.0.0.1:8000/v1")
       ->required();
   app.add_option("--model", settings.model, "The judge's name at that address")->required();
-  app.add_option("--out", arguments->out, "Judge directory: a new one, or one to go on with")->required();
+  app.add_option("--out", arguments->out, "Judge directory: a new one, or one to resume")->required();
   app.add_option("--suite", arguments->suites,
                  "NAME=FILE: where a suite's problems are, if not where summary.json says; may be repeated")
       ->allow_extra_args(false);
@@ -144,36 +144,33 @@ void add_judge(CLI::App& app) {
       ->check(CLI::Range(0, 2'000'000'000))
       ->capture_default_str();
   app.add_option("--extra", arguments->extra,
-                 "JSON object of more fields for every request; null takes one away");
+                 "JSON object of more fields for every request; null removes one");
   app.add_option("--parallel", settings.parallel, "Most requests at once")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   app.add_option("--timeout", arguments->timeout, "Seconds that one try may take")
       ->check(between(0.01, 86400))
       ->capture_default_str();
-  app.add_option("--connect-timeout", arguments->connect_timeout, "Seconds until a connection stands")
+  app.add_option("--connect-timeout", arguments->connect_timeout, "Seconds that connecting may take")
       ->check(between(0.01, 86400))
       ->capture_default_str();
   app.add_option("--retries", arguments->retry.retries, "Further tries where the judge is away or busy")
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
-  app.add_option("--give-up", settings.give_up,
-                 "Failed requests behind one another after which no more is asked")
+  app.add_option("--give-up", settings.give_up, "Failed requests in a row after which no more is asked")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
-  app.add_option("--cache", arguments->cache, "File of answers; cache.jsonl in --out if not said");
+  app.add_option("--cache", arguments->cache, "File of answers; default: cache.jsonl in --out");
   add_table_flags(app, arguments->format);
   add_output_flags(app, arguments->output);
   app.footer(
-      "Labels every response correct, reasoning, arithmetic, premature_stop or format. The first and the "
-      "last are\n"
-      "read off; for the others a judge is asked twice, and a third time where it disagrees with itself. It "
-      "sees the\n"
-      "problem, both answers and the response. What was answered is kept, so the same command goes on.\n\n"
+      "Labels every response correct, reasoning, arithmetic, premature_stop or format. The first and the\n"
+      "last come from the eval directory; for the others a judge is asked twice, and a third time where it\n"
+      "disagrees with itself. It sees the problem, both answers and the response. Answers are kept, so the\n"
+      "same command resumes.\n\n"
       "Example:\n"
-      "  routeopd judge runs/eval-base runs/eval-student --endpoint http://127.0.0.1:8000/v1 --model judge "
-      "\\\n"
-      "    --out runs/judged");
+      "  routeopd judge runs/eval-base runs/eval-student --endpoint http://127.0.0.1:8000/v1 \\\n"
+      "    --model judge --out runs/judged");
   app.callback([arguments] { run_judge(*arguments); });
 }
 

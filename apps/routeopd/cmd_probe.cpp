@@ -1,5 +1,4 @@
 // routeopd probe: a frozen bank of states, and the paper's interventions on it.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 #include <memory>
@@ -10,10 +9,11 @@
 #include "routeopd/base/files.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_files.h"
-#include "routeopd/probe/bank.h"
+#include "routeopd/model/model_files.h"
+#include "routeopd/probe/bank_file.h"
 #include "routeopd/probe/run_probe.h"
 #include "routeopd/probe/summary.h"
-#include "routeopd/report/text_table.h"
+#include "routeopd/table/text_table.h"
 #include "routeopd/text/compatibility.h"
 #include "routeopd/text/prompts.h"
 #include "routeopd/train/recipe.h"
@@ -35,7 +35,7 @@ struct RunArguments {
   std::vector<std::string> arms = {"routeopd"};
   std::vector<std::string> interventions;
   double lr = 1e-6;
-  report::TableFormat format = report::TableFormat::kText;
+  table::TableFormat format = table::TableFormat::kText;
   OutputFlags output;
 };
 
@@ -53,7 +53,7 @@ std::string with_interval(const Json& spread) {
                                     : "–";
 }
 
-std::string table_of(const Json& result, report::TableFormat format) {
+std::string table_of(const Json& result, table::TableFormat format) {
   std::vector<std::vector<std::string>> rows;
   for (const Json& row : result["rows"])
     rows.push_back({row["name"].get<std::string>(), row["intervention"].get<std::string>(),
@@ -61,9 +61,9 @@ std::string table_of(const Json& result, report::TableFormat format) {
                     percent_of(row["fidelity"]["median"]), with_interval(row["leakage"]),
                     percent_of(row["leakage"]["median"]), plain(row["target_mae"], 4),
                     percent_of(row["completion"]), percent_of(row["overshoot"]), plain(row["rms"], 4)});
-  return report::table_of({"arm", "intervention", "fidelity % [95 %]", "P10", "median", "leakage % [95 %]",
-                           "median", "target MAE", "completion %", "overshoot %", "RMS"},
-                          rows, format);
+  return table::table_of({"arm", "intervention", "fidelity % [95 %]", "P10", "median", "leakage % [95 %]",
+                          "median", "target MAE", "completion %", "overshoot %", "RMS"},
+                         rows, format);
 }
 
 void run_make_bank(MakeBankArguments& arguments) {
@@ -87,7 +87,13 @@ void run_make_bank(MakeBankArguments& arguments) {
     arguments.options.max_new_tokens =
         engine::longest_response(*model, prompts, 0, arguments.options.max_new_tokens);
   progress.update(0, fmt::format("{} prompts are answered and read", prompts.size()));
-  probe::Bank bank = probe::make_bank(student, teacher, tokenizer.real_ids(), prompts, arguments.options);
+  Rollout visited;
+  {
+    engine::LocalEngine writer(
+        student, tokenizer.real_ids());  // its copy of the weights goes before the states are read
+    visited = probe::visit_states(writer, prompts, arguments.options);
+  }
+  probe::Bank bank = probe::make_bank(visited, student, teacher, tokenizer.real_ids(), arguments.options);
   bank.student = {arguments.student, formats::weights_sha256(arguments.student)};
   bank.teacher = {arguments.teacher, formats::weights_sha256(arguments.teacher)};
   probe::write_bank(bank, arguments.out);
@@ -118,7 +124,7 @@ void run_run(const RunArguments& arguments) {
                               .out = arguments.out,
                               .dump = arguments.dump};
   if (!arguments.moments.empty()) {
-    // The moments belong to the run's own decay rates: RUN/checkpoints/step_N lies two levels under its recipe.
+    // The moments belong to the run's own decay rates: RUN/recipe.toml lies two levels above them.
     const std::filesystem::path recipe =
         std::filesystem::absolute(arguments.moments).lexically_normal() / ".." / ".." / "recipe.toml";
     if (!std::filesystem::exists(recipe))
@@ -139,7 +145,7 @@ void run_run(const RunArguments& arguments) {
     request.interventions.assign(probe::kInterventions.begin(), probe::kInterventions.end());
   Json result;
   {
-    std::optional<Progress> progress;  // how much there is to do is known when the models are loaded
+    std::optional<Progress> progress;  // the number of rows is known once the models are loaded
     result = probe::run_probe(request, [&](std::int64_t done, std::int64_t total, const std::string& what) {
       if (!progress) progress.emplace("probe", total, arguments.output.quiet);
       progress->update(done, fmt::format("{} of {}: {}", done + 1, total, what));
@@ -152,14 +158,14 @@ void run_run(const RunArguments& arguments) {
   std::cout << table_of(result, arguments.format);
   const bool own = result["student"]["frozen"].get<bool>();
   const auto states = result["bank"]["states"].get<std::int64_t>();
-  std::cout << report::note(fmt::format("{} states; updates are scaled to the RMS log-odds change of "
-                                        "RouteOPD's fresh-AdamW update, {}; {}; "
-                                        "intervals: bootstrap over {} responses; {}/probe.json",
-                                        states, plain(result["rms"], 4),
-                                        own ? "the student is the bank's own"
-                                            : "supports and routes were made anew for this student",
-                                        result["bank"]["sequences"].get<std::int64_t>(), arguments.out),
-                            arguments.format);
+  std::cout << table::note(fmt::format("{} states; updates are scaled to the RMS log-odds change of "
+                                       "RouteOPD's fresh-AdamW update, {}; {}; "
+                                       "intervals: bootstrap over {} responses; {}/probe.json",
+                                       states, plain(result["rms"], 4),
+                                       own ? "the student is the bank's own"
+                                           : "supports and routes were made anew for this student",
+                                       result["bank"]["sequences"].get<std::int64_t>(), arguments.out),
+                           arguments.format);
 }
 
 void add_make_bank(CLI::App& app) {
@@ -210,7 +216,7 @@ void add_run(CLI::App& app) {
       "pair_isolated, potential_wide, potential_matched, fresh_adamw, saved_adamw, sgd; all where none is "
       "named, each for the arms it applies to");
   app.add_option("--moments", arguments->moments,
-                 "RUN/checkpoints/step_N, whose AdamW moments and settings saved_adamw goes on with");
+                 "RUN/checkpoints/step_N, whose AdamW moments and settings saved_adamw takes");
   app.add_option("--lr", arguments->lr, "Learning rate of the update that the others are matched to")
       ->check(between(1e-12, 1))
       ->capture_default_str();

@@ -1,5 +1,4 @@
-// routeopd report: tables and figures from the files of runs.
-//
+// routeopd report: tables and figures from the files of runs and studies.
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 #include <memory>
@@ -7,7 +6,8 @@
 #include "command.h"
 #include "progress.h"
 #include "routeopd/report/directory_report.h"
-#include "routeopd/report/report_page.h"
+#include "routeopd/report/report_files.h"
+#include "routeopd/study/study_report.h"
 
 namespace routeopd::app {
 namespace {
@@ -24,7 +24,7 @@ void run_report(const ReportArguments& arguments) {
   {
     Progress progress("report", -1, arguments.output.quiet);
     progress.update(0, "reading");
-    made = report::report_of(arguments.directories, arguments.title);
+    made = report::report_of(arguments.directories, arguments.title, study::study_reader());
     progress.update(0, "drawing");
     written = report::write_report(
         made, {.page = arguments.out, .figures = arguments.figures, .tables = arguments.tables});

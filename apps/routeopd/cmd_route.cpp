@@ -1,5 +1,4 @@
 // routeopd route: the operator alone. JSONL of logits in, JSONL of routes, losses and gradients out.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <cstdio>
@@ -14,7 +13,7 @@
 #include "routeopd/base/interrupt.h"
 #include "routeopd/formats/json_lines.h"
 #include "routeopd/formats/toml_settings.h"
-#include "routeopd/report/text_table.h"
+#include "routeopd/table/text_table.h"
 
 namespace routeopd::app {
 namespace {
@@ -54,8 +53,8 @@ RouteSettings settings_of(const RouteArguments& arguments) {
   return settings;
 }
 
-// A row a pair; a state that is not routed has one row too.
-void add_rows(report::TextTable& table, const RouteLine& line, const Json& answer, std::int64_t number) {
+// One row per pair; a state that is not routed has one row, too.
+void add_rows(table::TextTable& table, const RouteLine& line, const Json& answer, std::int64_t number) {
   const auto text_of = [&](const Json& id) {
     const auto index = id.get<std::size_t>();
     return line.tokens.empty() ? id.dump() : fmt::format("{} \"{}\"", index, line.tokens[index]);
@@ -91,19 +90,19 @@ void add_rows(report::TextTable& table, const RouteLine& line, const Json& answe
   }
 }
 
-report::TextTable route_table() {
-  using report::Align;
-  return report::TextTable({{"state", Align::kLeft},
-                            {"M", Align::kRight},
-                            {"c", Align::kRight},
-                            {"B", Align::kRight},
-                            {"from", Align::kLeft},
-                            {"p_S, p_T", Align::kLeft},
-                            {"to", Align::kLeft},
-                            {"p_S, p_T", Align::kLeft},
-                            {"target", Align::kRight},
-                            {"moved", Align::kRight},
-                            {"loss", Align::kRight}});
+table::TextTable route_table() {
+  using table::Align;
+  return table::TextTable({{"state", Align::kLeft},
+                           {"M", Align::kRight},
+                           {"c", Align::kRight},
+                           {"B", Align::kRight},
+                           {"from", Align::kLeft},
+                           {"p_S, p_T", Align::kLeft},
+                           {"to", Align::kLeft},
+                           {"p_S, p_T", Align::kLeft},
+                           {"target", Align::kRight},
+                           {"moved", Align::kRight},
+                           {"loss", Align::kRight}});
 }
 
 void route(const RouteArguments& arguments) {
@@ -113,7 +112,7 @@ void route(const RouteArguments& arguments) {
   const bool to_file = arguments.out != "-";
   std::optional<AtomicFile> file;
   if (to_file) file.emplace(arguments.out);
-  report::TextTable table = route_table();
+  table::TextTable table = route_table();
   RouteSummary summary;
   {
     Progress progress("route", lines.bytes_total(), arguments.output.quiet);
@@ -142,7 +141,7 @@ void route(const RouteArguments& arguments) {
     }
   }
   check_interrupt();
-  if (summary.states == 0) throw UserError("{}: no states; expected one JSON object a line", arguments.in);
+  if (summary.states == 0) throw UserError("{}: no states; expected one JSON object per line", arguments.in);
   if (to_file) file->commit();
 
   if (arguments.table) std::cout << table.text();

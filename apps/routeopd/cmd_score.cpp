@@ -1,5 +1,4 @@
-// routeopd score: log-probabilities of given sequences. Ids in, JSONL; log-probabilities, top-k and log-partitions out.
-//
+// routeopd score: log-probabilities, top-k and log-partitions of given sequences of ids, JSONL in and out.
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 #include <memory>

@@ -1,5 +1,4 @@
 // routeopd tokenize: text to ids, ids to text, chats to both. JSONL in, JSONL out.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 #include <memory>
@@ -30,7 +29,7 @@ std::string line_text(const Json& line, const char* key) {
   return text.get<std::string>();
 }
 
-// One line at a time through what the command was asked for.
+// Does what the command was asked for, line by line.
 class Converter {
  public:
   explicit Converter(const TokenizeArguments& arguments)
@@ -121,10 +120,10 @@ void add_tokenize(CLI::App& app) {
       ->capture_default_str();
   add_output_flags(app, arguments->output);
   app.footer(
-      "A line that cannot be done is answered by {\"error\"}, the rest goes on, and the exit code is 1. "
-      "\"special\": true adds what\n"
-      "the tokenizer's post-processor adds; \"template\" holds options such as {\"add_generation_prompt\": "
-      "true}.\n\n"
+      "A line that fails is answered by {\"error\"}, the other lines are still done, and the exit code is "
+      "1.\n"
+      "\"special\": true adds what the tokenizer's post-processor adds; \"template\" holds options such as\n"
+      "{\"add_generation_prompt\": true}.\n\n"
       "Examples:\n"
       "  echo '{\"text\":\"Hello, world\"}' | routeopd tokenize lab/base\n"
       "  echo '{\"ids\":[1, 2, 3]}' | routeopd tokenize lab/base --decode\n"

@@ -1,5 +1,5 @@
-// What a command is: a function that declares its options on a CLI11 app and leaves a callback there.
-// Commands throw; main() prints.
+// A command is a function that declares its options on a CLI11 app and registers a callback. Commands throw;
+// main() prints.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,11 +9,11 @@
 #include <string>
 
 #include "routeopd/base/fields.h"
-#include "routeopd/report/text_table.h"
+#include "routeopd/table/text_table.h"
 
 namespace routeopd::app {
 
-// Output as a person or a program wants it; every command has these.
+// Output for people or for programs; every command has these options.
 struct OutputFlags {
   bool quiet = false;
   bool json = false;
@@ -25,18 +25,18 @@ inline void add_output_flags(CLI::App& app, OutputFlags& flags) {
 }
 
 // How a command's tables are printed, where they may go into a page or a paper.
-inline void add_table_flags(CLI::App& app, report::TableFormat& format) {
-  const auto set = [&](const char* name, report::TableFormat chosen, const char* help) {
+inline void add_table_flags(CLI::App& app, table::TableFormat& format) {
+  const auto set = [&](const char* name, table::TableFormat chosen, const char* help) {
     return app.add_flag_callback(name, [&format, chosen] { format = chosen; }, help);
   };
-  set("--markdown", report::TableFormat::kMarkdown, "Print tables as Markdown")
-      ->excludes(set("--latex", report::TableFormat::kLatex, "Print tables as LaTeX (booktabs)"));
+  set("--markdown", table::TableFormat::kMarkdown, "Print tables as Markdown")
+      ->excludes(set("--latex", table::TableFormat::kLatex, "Print tables as LaTeX (booktabs)"));
 }
 
 // Throws when a command would write over what it reads.
 inline void refuse_same_file(const std::string& in, const std::string& out) {
   std::error_code ignored;
-  const std::string read = in == "-" ? "/dev/stdin" : in;  // a file may stand behind the stream
+  const std::string read = in == "-" ? "/dev/stdin" : in;  // the stream may be a file
   if (out != "-" && std::filesystem::equivalent(read, out, ignored))
     throw UserError("--out: {} is what is read; choose another name", out);
 }
@@ -52,7 +52,7 @@ inline CLI::Validator between(double low, double high) {
           "", "BETWEEN"};
 }
 
-// How a problem is asked and a response drawn, for every command that lets a model write.
+// How problems are asked and responses sampled, for every command that generates.
 inline void add_decoding_options(CLI::App& app, std::string& prompt_template, double& temperature,
                                  double& top_p) {
   app.add_option("--template", prompt_template, "How a problem is asked: chat, raw, or a text with {problem}")
@@ -75,7 +75,7 @@ inline std::pair<std::string, std::string> suite_argument(const std::string& wor
   return suite;
 }
 
-// Declares an option for every field of a table; what the user says is collected in `said` as a JSON object.
+// Declares an option for every field of a table; the given values are collected in `said` as a JSON object.
 template <class Struct>
 void add_fields(CLI::App& app, const Fields<Struct>& fields, Json& said) {
   said = Json::object();

@@ -1,4 +1,4 @@
-// Where a command's JSON lines go as they come: standard output, or a file of whole lines.
+// Where a command writes its JSON lines: standard output, or a file of complete lines.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,7 +19,7 @@ class LineOutput {
     if (path != "-") file_.emplace(path);
   }
 
-  // Bytes that are no UTF-8 become U+FFFD.
+  // Bytes that are not UTF-8 become U+FFFD.
   void write(const Json& line) {
     const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
     if (file_) {
@@ -30,7 +30,7 @@ class LineOutput {
     }
   }
 
-  // When all is written. `places` as in LineFile::finish; a stream keeps the order in which lines came.
+  // Call it when all is written. `places` as in LineFile::finish; a stream keeps the order of writing.
   void finish(std::span<const std::size_t> places = {}) {
     if (file_) file_->finish(places);
     flush();

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "routeopd/model/model.h"
+#include "routeopd/model/model_files.h"
 #include "routeopd/tokenizer/tokenizer.h"
 
 namespace routeopd::app {

@@ -1,6 +1,5 @@
 // routeopd: on-policy distillation with explicit probability transport. One table of commands; each is a file
 // cmd_NAME.cpp with a function add_NAME(), and a line here.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -30,7 +29,8 @@
   ENTRY(judge, "The error taxonomy: what went wrong in each response, by a blinded judge") \
   ENTRY(probe, "A frozen bank of states, and what an update would do to them")             \
   ENTRY(report, "One page with tables and figures from the files of runs and studies")     \
-  ENTRY(lab, "The laboratory: a small pair from nothing, and the study in miniature")      \
+  ENTRY(lab, "The laboratory: a small pair from nothing")                                  \
+  ENTRY(study, "The paper's study on a laboratory pair or any other")                      \
   ENTRY(route, "The routing operator alone, on given logits")                              \
   ENTRY(bench, "Our speed as ratios, both sides measured in the same run")
 

@@ -7,12 +7,11 @@
 
 #include "route_line.h"
 #include "routeopd/kernels/dense_rows.h"
-#include "routeopd/routing/exact_coupling.h"
-#include "routeopd/routing/huber.h"
 #include "routeopd/routing/reference.h"
 #include "routeopd/routing/reference_divergences.h"
+#include "routeopd/routing/reference_sampling.h"
 #include "routeopd/routing/route_states.h"
-#include "routeopd/routing/union_kl.h"
+#include "routeopd/routing/token_losses.h"
 
 namespace routeopd::app {
 namespace {
@@ -125,7 +124,7 @@ Transport transport_of(const Routes& routes, const ObjectiveOptions& options) {
   return state;
 }
 
-// One state as the batch that the kernel takes, and the memory behind it.
+// One state as the batch that the kernel takes, and the memory it points to.
 struct SingleState {
   std::vector<std::int32_t> student_ids, teacher_ids, pool_ids;
   Floats student, teacher_at_student, teacher, student_at_teacher, student_at_pool;

@@ -1,5 +1,4 @@
 // One line of `routeopd route`: the state it describes, and the answer.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -32,7 +31,7 @@ struct RouteLine {
   RouteSettings settings;           // with the line's own options
 };
 
-// Throws UserError without a place; the caller adds it.
+// Throws UserError; the caller adds the file and the line.
 RouteLine parse_route_line(const Json& line, const RouteSettings& base);
 
 // Everything that `route out` promises. `index` is the line's address for random numbers (position).

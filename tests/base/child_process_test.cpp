@@ -1,4 +1,4 @@
-// Other programs, as far as a machine with a shell lets us see them.
+// Running other programs: input, outputs, status and limits.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/base/child_process.h"
 

@@ -1,5 +1,4 @@
-// Files that are whole or absent, and the static split over threads.
-//
+// Files and directories that are complete or absent, files of lines, and the static split over threads.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 

@@ -1,5 +1,4 @@
-// What keeps a run whole: one process a directory, signals that wait for the end of a step.
-//
+// What protects a run: one process per directory, and signals that wait for the end of a step.
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

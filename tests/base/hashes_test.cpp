@@ -1,5 +1,5 @@
-// SHA-256 against the standard's examples, and the processor's instructions against the plain rounds; CRC-32C against
-// the answers of RFC 3720, appendix B.4, and the usual check value.
+// SHA-256 against the standard's examples, and the processor's instructions against the plain rounds; CRC-32C
+// against the answers of RFC 3720, appendix B.4, and the usual check value.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/base/hashes.h"
 

@@ -1,5 +1,4 @@
-// The generator's known answers, and that an address means what it says.
-//
+// The generator's known answers, and its addresses.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/base/philox.h"
 

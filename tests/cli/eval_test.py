@@ -90,7 +90,7 @@ class Stopped(Case):
             file.write('{"suite":"one","problem":"')  # a line that a killed process did not finish
         there = (self.path / "stopped" / "responses.jsonl").read_bytes().count(b"\n")
         answer = self.evaluate("stopped", n=200)
-        self.assertIn(f"goes on with the {there} of 3400 responses", answer.stderr)
+        self.assertIn(f"resumes with the {there} of 3400 responses", answer.stderr)
         self.assert_same("stopped", "whole")
 
     def test_another_protocol_is_refused_by_name(self):
@@ -178,6 +178,53 @@ class Figures(Case):
         self.refuses("problem x has no answer", *self.arguments("out"))
         self.refuses("either --model DIR or --checkpoints RUN", "eval", "--suite", "x", "--out", self.path / "out", code=2)
         self.assertFalse((self.path / "out").exists())
+
+
+class GradedAgain(Case):
+    def make_older(self, out, stopped=False):
+        """The directory as an older extractor would have left it: other grades, another name, and all else alike."""
+        directory = self.path / out
+        lines = lines_of(directory / "responses.jsonl")
+        for line in lines:
+            line.update(extracted="x", correct=False, format_ok=True)
+        (directory / "responses.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        summary = json.loads((directory / "summary.json").read_text())
+        self.assertEqual(summary["extractor"], "math-2")
+        summary["extractor"] = "math-1"
+        summary["avg"] = 0.0
+        for suite in summary["suites"].values():
+            suite["avg"] = 0.0
+        (directory / "summary.json").write_text(json.dumps(summary))
+        if stopped:
+            (directory / "summary.json").rename(directory / "protocol.json")
+            with open(directory / "responses.jsonl", "a") as file:
+                file.write('{"suite":"one","prob')
+
+    def test_the_same_command_grades_again_and_samples_nothing(self):
+        self.evaluate("whole", "--quiet")
+        for stopped in (False, True):
+            out = f"older-{stopped}"
+            self.evaluate(out, "--quiet")
+            self.make_older(out, stopped)
+            if not stopped:
+                self.refuses(f'extractor is "math-1" in the first and "math-2" in the second; run the `routeopd eval` '
+                             f'command of {self.path / out} again', "compare", self.path / out, self.path / "whole")
+            self.refuses("another decoding.temperature", *self.arguments(out, "--temperature", 0.5))
+            answer = self.evaluate(out)
+            self.assertIn("its responses are graded again, by math-2", answer.stderr)
+            self.assert_same(out, "whole")
+        self.succeeds("compare", self.path / "older-False", self.path / "whole")
+
+    def test_a_prompt_that_ends_in_a_thought(self):
+        arguments = self.arguments("out", "--quiet")
+        arguments[arguments.index("--template") + 1] = "Problem: {problem}\nSolution:<think>\n"
+        self.succeeds(*arguments)
+        responses = lines_of(self.path / "out" / "responses.jsonl")
+        self.assertEqual({(r["extracted"], r["correct"], r["format_ok"]) for r in responses}, {("", False, False)})
+        # They do give answers, if one takes thoughts for them.
+        lines = "".join(json.dumps({"response": r["response"], "answer": "1"}) + "\n" for r in responses)
+        graded = subprocess.run([PROGRAM, "grade"], input=lines, text=True, capture_output=True, timeout=60).stdout
+        self.assertIn('"format_ok":true', graded)
 
 
 class Checkpoints(Case):

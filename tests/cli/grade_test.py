@@ -64,13 +64,30 @@ class Grade(unittest.TestCase):
         for number, said in enumerate(["", "answer: expected a text", "response: expected a text", ""], start=2):
             self.assertIn(f":{number}:", lines[number - 1]["error"])
             self.assertIn(said, lines[number - 1]["error"])
-        self.assertIn("4 of 6 lines could not be done, the first:", answer.stderr)
+        self.assertIn("4 of 6 lines could not be graded, the first:", answer.stderr)
         self.assertEqual(answer.stderr.count("\n"), 1)
 
     def test_a_number_is_an_answer_too(self):
         for number, right in (("42", True), ("42.0", True), ("41", False)):
             answer = self.run_program(stdin='{"response": "\\\\boxed{42}", "answer": %s}\n' % number)
             self.assertEqual(json.loads(answer.stdout)["correct"], right, number)
+
+    def test_a_thought_that_the_prompt_left_open_holds_no_answer(self):
+        thinks = {"response": "So \\boxed{1}", "answer": "1"}
+        says = {"response": "So \\boxed{2}</think> \\boxed{1}", "answer": "1"}
+        lines = [thinks, thinks | {"in_thought": False}, thinks | {"in_thought": True}, says | {"in_thought": True},
+                 thinks | {"in_thought": 1}]
+        answer = self.run_program(stdin=text_of(lines))
+        graded = [json.loads(line) for line in answer.stdout.splitlines()]
+        self.assertEqual([(line.get("correct"), line.get("format_ok")) for line in graded],
+                         [(True, True), (True, True), (False, False), (True, True), (None, None)])
+        self.assertIn("in_thought: expected true or false, got 1", graded[4]["error"])
+
+    def test_words_that_are_no_answer_are_a_format_error(self):
+        for words in ("The answer is unclear to me at this point.", "the answer is not an integer, which contradicts",
+                      "<think>\\boxed{7}"):
+            answer = json.loads(self.run_program(stdin=text_of([{"response": words, "answer": "7"}])).stdout)
+            self.assertEqual((answer["extracted"], answer["correct"], answer["format_ok"]), ("", False, False), words)
 
     def test_refusals(self):
         source = self.path / "in.jsonl"

@@ -87,6 +87,30 @@ class Inspect(Case):
         self.assertEqual(facts["template"]["default"]["bytes"], len(TEMPLATE.encode()))
         self.assertEqual(facts["tokenizer"]["special_tokens"]["eos_token"]["token"], "<|im_end|>")
 
+    def test_tells_architectures_apart(self):
+        for name, norms, words in (("llama", ["before attention", "before feed-forward"], ("gated by silu",)),
+                                   ("mistral", ["before attention", "before feed-forward"], ("key-value heads of 6",)),
+                                   ("olmo2", ["after attention", "after feed-forward"], ("norms on whole q and k",)),
+                                   ("gemma", ["before attention", "before feed-forward"],
+                                    ("gated by gelu_pytorch_tanh", "by 1 + weight", "times sqrt(hidden size), tied"))):
+            directory = GOLDENS / "architectures" / name
+            facts = json.loads(self.succeeds("inspect", directory, "--json"))["model"]
+            self.assertEqual((facts["model_type"], facts["norms"]), (name, norms))
+            text = self.succeeds("inspect", directory)
+            for word in words:
+                self.assertIn(word, text)
+
+    def test_refuses_a_window_that_matters(self):
+        shutil.copytree(GOLDENS / "architectures" / "mistral", self.path / "window")
+        config = json.loads((self.path / "window" / "config.json").read_text())
+        for window, refused in ((255, True), (256, False)):
+            (self.path / "window" / "config.json").write_text(json.dumps(config | {"sliding_window": window}))
+            if refused:
+                self.refuses("sliding_window: expected null or at least max_position_embeddings 256, got 255", "inspect",
+                             self.path / "window")
+            else:
+                self.succeeds("inspect", self.path / "window")
+
     def test_refuses_what_does_not_fit(self):
         self.refuses("expected a directory", "inspect", self.path / "nowhere")
         self.refuses("got neither", "inspect", self.path)
@@ -94,7 +118,7 @@ class Inspect(Case):
         config = json.loads((self.path / "cut" / "config.json").read_text())
         for key, value, sentence in (("num_hidden_layers", 4, "model.layers.3.input_layernorm.weight is missing"), ("intermediate_size", 257, "has shape"),
                                      ("vocab_size", 2 ** 24, "has shape"), ("num_hidden_layers", 1024, "1024 layers"),
-                                     ("model_type", "mamba", "model_type: expected one of qwen2, qwen3, llama")):
+                                     ("model_type", "mamba", "model_type: expected one of qwen2, qwen3, llama, mistral, olmo2, gemma")):
             (self.path / "cut" / "config.json").write_text(json.dumps(config | {key: value, "layer_types": None}))
             self.refuses(sentence, "inspect", self.path / "cut")
             self.refuses(sentence, "score", "--model", self.path / "cut")

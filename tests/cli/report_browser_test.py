@@ -49,7 +49,7 @@ PAPER = 1047  # CSS pixels of A4 across, without margins of a centimetre
 
 
 class Browser:
-    """The DevTools protocol over the two pipes of --remote-debugging-pipe: JSON messages, each with a zero byte behind it."""
+    """The DevTools protocol over the two pipes of --remote-debugging-pipe: JSON messages, each followed by a zero byte."""
 
     def __init__(self, profile):
         from_browser, to_us = os.pipe()

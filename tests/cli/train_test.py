@@ -46,7 +46,8 @@ class Case(unittest.TestCase):
 
 class Help(Case):
     def test_every_command_has_help_with_an_example(self):
-        for command in (["train"], ["generate"], ["eval"], ["compare"], ["lab"], ["lab", "make"], ["lab", "main"]):
+        for command in (["train"], ["generate"], ["eval"], ["compare"], ["lab"], ["lab", "make"], ["study"],
+                        ["study", "main"]):
             text = self.succeeds(*command, "--help").stdout
             self.assertIn("Example", text)
             self.assertIn("routeopd " + " ".join(command), text)

@@ -1,5 +1,5 @@
-// Normal forms and n-grams by hand, the table under many texts, and what a record is believed for. The command is held to a
-// plain reference in tests/cli/decontaminate_test.py.
+// Normal forms and n-grams by hand, the table under many texts, and what a record is believed for. The
+// command is held to a plain reference in tests/cli/decontaminate_test.py.
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The built-in engine on tiny checkpoints: what was captured while writing equals what is read afterwards, and layout
-// changes nothing.
+// The built-in engine on tiny checkpoints: what was captured while writing equals what is read afterwards,
+// and layout changes nothing.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/engine/local_engine.h"
 
@@ -14,7 +14,7 @@
 #include "routeopd/engine/score_rollout.h"
 #include "routeopd/engine/score_sequences.h"
 #include "routeopd/model/decoder.h"
-#include "routeopd/model/response_batch.h"
+#include "routeopd/model/packed_batch.h"
 #include "routeopd/routing/options.h"
 #include "routeopd/train/route_rollout.h"
 #include "testing_files.h"
@@ -338,7 +338,8 @@ TEST(ScoreRollout, MarksStatesThatAreNotFinite) {
   for (const Validity validity : scores.validity_N) EXPECT_EQ(validity, Validity::kNonFinite);
 }
 
-// Teacher = student: no mass anywhere, exactly, whether the student's side was captured while decoding or read again.
+// Teacher = student: no mass anywhere, exactly, whether the student's side was captured while decoding or
+// read again.
 TEST(ScoreRollout, TeacherEqualToStudentHasNoMass) {
   Pair pair;
   for (const bool again : {true, false}) {

@@ -120,8 +120,8 @@ const std::vector<Decoding> kDecodings = {{},
                                           {.temperature = 0.9, .top_p = 0.8, .top_k = 50},
                                           {.temperature = 0.01}};
 
-// Flat and peaked rows: the fast path and the plain one part only where the number lies on a step of the distribution
-// function, which a number a little larger or smaller tells.
+// Flat and peaked rows: the fast path and the plain one part only where the number lies on a step of the
+// distribution function, which a number a little larger or smaller tells.
 TEST(Sampler, FastEqualsPlain) {
   for (const double deviation : {0.01, 1.0, 8.0}) {
     const HeadRow row(random_row(5000, deviation, 3), 1024);
@@ -139,8 +139,9 @@ TEST(Sampler, FastEqualsPlain) {
   }
 }
 
-// Pearson's statistic of addressed numbers against the exact distribution, over ids expected at least 20 times; its mean
-// is the degrees of freedom and its variance twice that, so five deviations are a chance of less than 1e-5.
+// Pearson's statistic of addressed numbers against the exact distribution, over ids expected at least 20
+// times; its mean is the degrees of freedom and its variance twice that, so five deviations are a chance of
+// less than 1e-5.
 TEST(Sampler, FrequenciesPassAChiSquareTest) {
   constexpr int kDraws = 200000;
   const HeadRow row(random_row(300, 2.0, 5), 64);

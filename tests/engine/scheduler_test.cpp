@@ -1,5 +1,5 @@
-// Continuous batching without a model: whatever the limits, every token is read once its predecessors are, in blocks
-// that nobody else writes, and everything ends.
+// Continuous batching without a model: whatever the limits, every token is read once its predecessors are, in
+// blocks that nobody else writes, and everything ends.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/engine/scheduler.h"
 
@@ -27,7 +27,7 @@ class Machine {
                     .n = n,
                     .copy_block = [this](std::int32_t from,
                                          std::int32_t to) { memory_[size(to)] = memory_[size(from)]; },
-                    .begin = [](Writing&) {}}) {}
+                    .begin = [](Sequence&) {}}) {}
 
   // Runs to the end; how many responses ended.
   std::int64_t run() {
@@ -39,17 +39,17 @@ class Machine {
       read(plan.batch);
       scheduler_.keep_hidden(plan, std::vector<float>(plan.batch.wanted_W.size()));
       for (const SampledState& state : plan.states) {
-        for (Writing* const writing : state.writings) {
-          check(*writing);
-          writing->tokens.push_back(static_cast<std::int32_t>(1000 * writing->prompt + writing->length()));
+        for (Sequence* const sequence : state.sequences) {
+          check(*sequence);
+          sequence->tokens.push_back(static_cast<std::int32_t>(1000 * sequence->prompt + sequence->length()));
           // Lengths differ: response s of prompt p has a share of the longest.
           const std::int64_t own =
-              1 + (new_tokens_ - 1) * ((writing->prompt * 7 + writing->sample * 3) % 5) / 4;
-          writing->ended = static_cast<std::int64_t>(writing->length()) == own;
+              1 + (new_tokens_ - 1) * ((sequence->prompt * 7 + sequence->sample * 3) % 5) / 4;
+          sequence->ended = static_cast<std::int64_t>(sequence->length()) == own;
         }
       }
-      for (const auto& writing : scheduler_.take_ended()) {
-        EXPECT_TRUE(finished_.insert({writing->prompt, writing->sample}).second);
+      for (const auto& sequence : scheduler_.take_ended()) {
+        EXPECT_TRUE(finished_.insert({sequence->prompt, sequence->sample}).second);
         ++ended;
       }
     }
@@ -70,10 +70,10 @@ class Machine {
   }
 
   // What the response's next token is drawn from: all its tokens, in its own blocks.
-  void check(const Writing& writing) {
-    ASSERT_EQ(writing.read, std::ssize(writing.tokens));
-    for (std::size_t p = 0; p < writing.tokens.size(); ++p)
-      ASSERT_EQ(memory_[size(writing.table[p / 16])][p % 16], writing.tokens[p]) << "position " << p;
+  void check(const Sequence& sequence) {
+    ASSERT_EQ(sequence.read, std::ssize(sequence.tokens));
+    for (std::size_t p = 0; p < sequence.tokens.size(); ++p)
+      ASSERT_EQ(memory_[size(sequence.table[p / 16])][p % 16], sequence.tokens[p]) << "position " << p;
   }
 
   std::vector<Prompt> prompts_;

@@ -50,7 +50,7 @@ TEST(JsonLines, NamesTheLineThatIsWrong) {
   JsonLines short_lines(cut.path());
   short_lines.next();
   EXPECT_THAT(error_of([&] { short_lines.next(); }),
-              HasSubstr(":2: expected one JSON object a line, got a line that ends"));
+              HasSubstr(":2: expected one JSON object per line, got a line that ends"));
   EXPECT_THAT(error_of([] { JsonLines("no/such/file"); }), HasSubstr("no/such/file: cannot be read"));
 }
 

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "testing_files.h"
 
 namespace routeopd::formats {
@@ -44,6 +46,16 @@ std::string error_without(const std::string& key) {
   return error_of([&] { read(config); });
 }
 
+// Which projections have biases.
+std::vector<std::string> biases_of(const ModelConfig& config) {
+  const ArchitectureSpec& spec = config.architecture();
+  std::vector<std::string> names;
+  if (config.has(spec.qkv_bias)) names.emplace_back("qkv");
+  if (config.has(spec.output_bias)) names.emplace_back("output");
+  if (config.has(spec.mlp_bias)) names.emplace_back("mlp");
+  return names;
+}
+
 TEST(ModelConfig, ReadsTheFormOfTransformers4) {
   const ModelConfig config = read(qwen3());
   EXPECT_EQ(config.model_type, "qwen3");
@@ -59,8 +71,8 @@ TEST(ModelConfig, ReadsTheFormOfTransformers4) {
   EXPECT_EQ(config.rope.theta, 1e6);
   EXPECT_EQ(config.rope.type, "default");
   EXPECT_EQ(config.dtype, "bfloat16");
-  EXPECT_TRUE(config.qk_norm());
-  EXPECT_FALSE(config.qkv_bias || config.output_bias || config.mlp_bias);
+  EXPECT_EQ(config.architecture().query_key_norm, QueryKeyNorm::kEachHead);
+  EXPECT_THAT(biases_of(config), IsEmpty());
   EXPECT_TRUE(config.tie_word_embeddings);
   EXPECT_THAT(config.eos_token_ids, ElementsAre(151645));
 }
@@ -78,7 +90,7 @@ TEST(ModelConfig, ReadsTheFormOfTransformers5) {
   EXPECT_THAT(error_of([&] { read(file); }), HasSubstr("rope_parameters: rope_theta: expected"));
 }
 
-TEST(ModelConfig, FillsInWhatIsLeftOut) {
+TEST(ModelConfig, FillsInWhatIsMissing) {
   Json file = qwen3();
   for (const char* key : {"head_dim", "rms_norm_eps", "rope_theta", "tie_word_embeddings", "eos_token_id"})
     file.erase(key);
@@ -104,16 +116,22 @@ TEST(ModelConfig, StopsOfTheGenerationConfigWin) {
 }
 
 TEST(ModelConfig, RefusesWhatItDoesNotCompute) {
-  EXPECT_THAT(error_with("model_type", "gpt2"),
-              HasSubstr("config.json: model_type: expected one of qwen2, qwen3, llama, got gpt2"));
+  EXPECT_THAT(
+      error_with("model_type", "gpt2"),
+      HasSubstr("config.json: model_type: expected one of qwen2, qwen3, llama, mistral, olmo2, gemma, "
+                "got gpt2"));
   EXPECT_THAT(error_without("model_type"),
-              HasSubstr("model_type: expected one of qwen2, qwen3, llama, got null"));
+              HasSubstr("model_type: expected one of qwen2, qwen3, llama, mistral, olmo2, gemma, got null"));
   EXPECT_THAT(error_with("architectures", {"Qwen3ForSequenceClassification"}),
               HasSubstr("architectures: expected"));
   EXPECT_THAT(error_with("attention_dropout", 0.1), HasSubstr("attention_dropout: expected 0"));
   EXPECT_THAT(error_with("hidden_act", "gelu"),
               HasSubstr("hidden_act: expected silu, the only one supported, got gelu"));
+  EXPECT_THAT(error_with("hidden_activation", "gelu_pytorch_tanh"),
+              HasSubstr("hidden_activation: expected silu, the only one supported"));
   EXPECT_THAT(error_with("is_causal", false), HasSubstr("is_causal: expected true"));
+  EXPECT_THAT(error_with("use_bidirectional_attention", true),
+              HasSubstr("use_bidirectional_attention: expected false"));
   EXPECT_THAT(error_with("auto_map", {{"AutoModel", "x.Y"}}), HasSubstr("auto_map: expected none"));
   EXPECT_EQ(error_with("hidden_act", "swish"), "");
   EXPECT_EQ(error_with("rope_scaling", Json::object()), "");
@@ -161,23 +179,20 @@ TEST(ModelConfig, RefusesSlidingWindowsThatAreUsed) {
 TEST(ModelConfig, ReadsBiasesAsEachArchitectureHasThem) {
   Json file = qwen3();
   file["attention_bias"] = true;
-  EXPECT_TRUE(read(file).qkv_bias);
-  EXPECT_TRUE(read(file).output_bias);
+  EXPECT_THAT(biases_of(read(file)), ElementsAre("qkv", "output"));
   file["model_type"] = "qwen2";
   file["architectures"] = {"Qwen2ForCausalLM"};
   for (const bool said : {false, true}) {
     file["attention_bias"] = said;
-    EXPECT_TRUE(read(file).qkv_bias) << "whatever attention_bias says";
-    EXPECT_FALSE(read(file).output_bias);
-    EXPECT_FALSE(read(file).qk_norm());
+    EXPECT_THAT(biases_of(read(file)), ElementsAre("qkv")) << "whatever attention_bias says";
+    EXPECT_EQ(read(file).architecture().query_key_norm, QueryKeyNorm::kNone);
   }
   file.erase("head_dim");
   EXPECT_EQ(read(file).head_dim, 64) << "hidden_size / num_attention_heads";
   file["model_type"] = "llama";
   file["architectures"] = nullptr;
   file["mlp_bias"] = true;
-  EXPECT_TRUE(read(file).mlp_bias);
-  EXPECT_TRUE(read(file).output_bias);
+  EXPECT_THAT(biases_of(read(file)), ElementsAre("qkv", "output", "mlp"));
   EXPECT_EQ(read(file).head_dim, 64);
   file.erase("eos_token_id");
   EXPECT_THAT(read(file).eos_token_ids, ElementsAre(2)) << "LlamaConfig's own";
@@ -270,6 +285,108 @@ TEST(ModelConfig, WritesWhatTransformers5Reads) {
   EXPECT_EQ(written["rope_theta"], 1e6);
   EXPECT_EQ(written["layer_types"].size(), 28U);
   EXPECT_EQ(written["eos_token_id"], 151645);
+}
+
+// Mistral-7B-v0.3's own file, as transformers 4.42 wrote it.
+Json mistral() {
+  return Json::parse(R"({"architectures":["MistralForCausalLM"],"attention_dropout":0.0,"bos_token_id":1,
+    "eos_token_id":2,"hidden_act":"silu","hidden_size":4096,"initializer_range":0.02,
+    "intermediate_size":14336,"max_position_embeddings":32768,"model_type":"mistral","num_attention_heads":32,"num_hidden_layers":32,
+    "num_key_value_heads":8,"rms_norm_eps":1e-05,"rope_theta":1000000.0,"sliding_window":null,
+    "tie_word_embeddings":false,"torch_dtype":"bfloat16","transformers_version":"4.42.0.dev0",
+    "use_cache":true,"vocab_size":32768})");
+}
+
+TEST(ModelConfig, ReadsMistral) {
+  Json file = mistral();
+  EXPECT_EQ(read(file).head_dim, 128) << "hidden_size / num_attention_heads";
+  file["attention_bias"] = true;
+  EXPECT_THAT(biases_of(read(file)), IsEmpty()) << "whatever attention_bias says";
+  file["head_dim"] = 160;
+  EXPECT_EQ(read(file).head_dim, 160);
+  for (const char* key : {"num_key_value_heads", "eos_token_id", "rms_norm_eps"}) file.erase(key);
+  EXPECT_EQ(read(file).num_key_value_heads, 8) << "MistralConfig's own";
+  EXPECT_EQ(read(file).rms_norm_eps, 1e-6);
+  EXPECT_THAT(read(file).eos_token_ids, ElementsAre(2));
+}
+
+// A window that no sequence outgrows is none.
+TEST(ModelConfig, RefusesAWindowOfMistralThatMatters) {
+  Json file = mistral();
+  file["sliding_window"] = 4096;
+  EXPECT_THAT(error_of([&] { read(file); }),
+              HasSubstr("sliding_window: expected null or at least max_position_embeddings 32768, got 4096; "
+                        "sliding windows are not supported, try max_position_embeddings of at most 4096"));
+  file["sliding_window"] = 32768;
+  read(file);
+  file["sliding_window"] = 32767;
+  EXPECT_THAT(error_of([&] { read(file); }), HasSubstr("got 32767"));
+  file.erase("sliding_window");
+  EXPECT_THAT(error_of([&] { read(file); }), HasSubstr("got 4096 by default"));
+  file["max_position_embeddings"] = 4096;
+  read(file);
+  for (const Json& odd : {Json(0), Json("wide"), Json(0.5)}) {
+    file["sliding_window"] = odd;
+    EXPECT_THAT(error_of([&] { read(file); }), HasSubstr("sliding_window: expected a whole number")) << odd;
+  }
+  file["sliding_window"] = nullptr;
+  file["layer_types"] = std::vector<std::string>(32, "sliding_attention");
+  EXPECT_THAT(error_of([&] { read(file); }), HasSubstr("layer_types: expected full_attention"));
+}
+
+TEST(ModelConfig, ReadsOlmo2) {
+  Json file = mistral();
+  file["model_type"] = "olmo2";
+  file["architectures"] = {"Olmo2ForCausalLM"};
+  for (const char* key : {"num_key_value_heads", "eos_token_id", "rms_norm_eps", "sliding_window"})
+    file.erase(key);
+  EXPECT_THAT(error_of([&] { read(file); }),
+              HasSubstr("eos_token_id: expected a whole number from 0 to 32767"))
+      << "Olmo2Config's own 50279";
+  file["vocab_size"] = 100352;
+  const ModelConfig config = read(file);
+  EXPECT_EQ(config.num_key_value_heads, 32);
+  EXPECT_EQ(config.rms_norm_eps, 1e-5) << "Olmo2Config's own";
+  EXPECT_THAT(config.eos_token_ids, ElementsAre(50279));
+  EXPECT_THAT(biases_of(config), IsEmpty());
+  file["attention_bias"] = true;
+  EXPECT_THAT(biases_of(read(file)), ElementsAre("qkv", "output"));
+  EXPECT_EQ(read(json_of(read(file))).attention_bias, true);
+}
+
+// Gemma-2B's own file.
+TEST(ModelConfig, ReadsGemma) {
+  Json file =
+      Json::parse(R"({"architectures":["GemmaForCausalLM"],"attention_bias":false,
+    "attention_dropout":0.0,"bos_token_id":2,"eos_token_id":1,"head_dim":256,"hidden_act":"gelu","hidden_activation":null,
+    "hidden_size":2048,"initializer_range":0.02,"intermediate_size":16384,"max_position_embeddings":8192,
+    "model_type":"gemma","num_attention_heads":8,"num_hidden_layers":18,"num_key_value_heads":1,
+    "pad_token_id":0,"rms_norm_eps":1e-06,"rope_scaling":null,"rope_theta":10000.0,"torch_dtype":"bfloat16",
+    "transformers_version":"4.38.0.dev0","use_cache":true,"vocab_size":256000})");
+  const ModelConfig config = read(file);
+  EXPECT_TRUE(config.tie_word_embeddings) << "GemmaConfig's own";
+  EXPECT_EQ(config.query_size(), 2048);
+  EXPECT_EQ(config.key_size(), 256);
+  EXPECT_EQ(config.embedding_scale(), std::sqrt(2048.0));
+  EXPECT_EQ(json_of(config)["hidden_act"], "gelu_pytorch_tanh");
+  EXPECT_EQ(json_of(read(json_of(config))), json_of(config));
+  for (const char* name : {"gelu_pytorch_tanh", "gelu"}) {
+    file["hidden_act"] = file["hidden_activation"] = name;
+    read(file);
+  }
+  for (const char* key : {"hidden_act", "hidden_activation"}) {
+    Json other = file;
+    other[key] = "silu";
+    EXPECT_THAT(
+        error_of([&] { read(other); }),
+        HasSubstr(std::string(key) + ": expected gelu_pytorch_tanh, the only one supported, got silu"));
+  }
+  file.erase("head_dim");
+  EXPECT_EQ(read(file).head_dim, 256) << "GemmaConfig's own";
+  file.erase("num_key_value_heads");
+  EXPECT_THAT(error_of([&] { read(file); }), HasSubstr("got 16")) << "GemmaConfig's own";
+  file["num_attention_heads"] = 16;
+  EXPECT_EQ(read(file).num_key_value_heads, 16);
 }
 
 }  // namespace

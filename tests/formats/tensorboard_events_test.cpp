@@ -1,4 +1,5 @@
-// Events files: the bytes TensorBoard's own writer makes, files that do not disturb each other, a disk that is full.
+// Events files: the bytes TensorBoard's own writer makes, files that do not disturb each other, a disk that
+// is full.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/formats/tensorboard_events.h"
@@ -82,7 +83,8 @@ TEST(TensorboardEvents, NamesFilesAsTensorboardDoesAndMakesTheDirectory) {
   const fs::path inner = directory.path() / "a" / "b";
   const TensorboardEvents events(inner, [] { return 12.9; }, "host");
   EXPECT_EQ(events.path().parent_path(), inner);
-  // Not MatchesRegex: Oniguruma, which is linked here, has a regcomp of its own, and gtest would call that one.
+  // Not MatchesRegex: Oniguruma, which is linked here, has a regcomp of its own, and gtest would call that
+  // one.
   const std::string name = events.path().filename().string();
   const std::string expected = fmt::format("events.out.tfevents.0000000012.host.{}.", ::getpid());
   ASSERT_THAT(name, StartsWith(expected));

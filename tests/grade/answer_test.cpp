@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/grade/answer.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <ctime>
@@ -179,10 +180,27 @@ TEST(Answer, AWrongAnswerThatCanBeReadIsNoFormatError) {
   EXPECT_TRUE(right.correct && right.format_ok);
   const Grade wrong = grade_response("\\boxed{3}", "2");
   EXPECT_TRUE(!wrong.correct && wrong.format_ok);
-  const Grade odd = grade_response("\\boxed{\\frac{\\text{who knows}}{}}", "2");
+  const Grade odd = grade_response("\\boxed{\\frac{2}{\\text{apples}}}", "2");
   EXPECT_TRUE(!odd.correct && odd.format_ok);
+  const Grade malformed = grade_response("\\boxed{\\frac{\\text{who knows}}{}}", "2");
+  EXPECT_TRUE(!malformed.correct && !malformed.format_ok);
   const Grade unread = grade_response("It is 2 but \\boxed{2", "2");
   EXPECT_TRUE(!unread.correct && !unread.format_ok);
+}
+
+// What no rule would take for an answer is one where it is the known one.
+TEST(Answer, TheKnownAnswerCanAlwaysBeRead) {
+  const char* const golds[] = {"-", ">", "\\ldots", "\\text{unclear}",
+                               "\\text{the answer that we were given above}"};
+  for (const char* gold : golds) {
+    const std::string response = fmt::format("\\boxed{{{}}}", gold);
+    const Grade right = grade_response(response, gold);
+    EXPECT_TRUE(right.correct && right.format_ok) << gold;
+    EXPECT_EQ(right.extracted, gold);
+    const Grade wrong = grade_response(response, "2");
+    EXPECT_FALSE(wrong.correct || wrong.format_ok) << gold;
+    EXPECT_EQ(wrong.extracted, "");
+  }
 }
 
 TEST(Answer, KeysOfEqualValuesAreEqual) {

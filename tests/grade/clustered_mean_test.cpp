@@ -19,8 +19,8 @@ double normal(std::uint32_t i) {  // by Box and Muller
   return std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v);
 }
 
-// All that varies lies between clusters: the interval must be that of the clusters, four times as wide as that of the
-// sixteen times as many values.
+// All that varies lies between clusters: the interval must be that of the clusters, four times as wide as
+// that of the sixteen times as many values.
 TEST(ClusteredMean, IsAsWideAsItsClustersSay) {
   constexpr std::int32_t kClusters = 100, kEach = 16;
   std::vector<double> values;

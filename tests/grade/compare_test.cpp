@@ -117,6 +117,25 @@ TEST(Compare, PairsProblemsByIdWhateverTheirOrder) {
   EXPECT_EQ(straight.suites[1].changes[0].problem, crossed.suites[1].changes[0].problem);
 }
 
+// Of two extractors the older one's responses are to be graded again.
+TEST(Compare, RefusesToMixExtractorsAndSaysWhatToDo) {
+  const auto error_with = [](const char* first, const char* second) {
+    EvalRun a = run_of("runs/a", kMathA, kAimeA);
+    EvalRun b = run_of("runs/b", kMathB, kAimeB);
+    a.summary["extractor"] = first;
+    b.summary["extractor"] = second;
+    return error_of([&] { compare_runs(a, b, {.draws = 10}); });
+  };
+  const std::string begins =
+      "runs/a and runs/b cannot be compared: extractor is \"math-1\" in the first and \"math-2\" in the "
+      "second; run the `routeopd eval` command of runs/a again, ";
+  EXPECT_EQ(error_with("math-1", "math-2"),
+            begins + "which samples nothing and grades the responses by math-2");
+  EXPECT_THAT(error_with("math-2", "math-1"), HasSubstr("command of runs/b again"));
+  EXPECT_THAT(error_with("math-0", "math-1"), HasSubstr("command of runs/a and runs/b again"));
+  EXPECT_EQ(error_with("math-1", "math-1"), "");
+}
+
 TEST(Compare, RefusesRunsOfAnotherProtocolAndSaysWhere) {
   const EvalRun a = run_of("runs/a", kMathA, kAimeA);
   const auto error_with = [&](const auto& change) {
@@ -153,8 +172,8 @@ TEST(Compare, RefusesRunsOfAnotherProtocolAndSaysWhere) {
               HasSubstr("problem p2 of suite math is in the first alone"));
 }
 
-// The draws of a suite are the same in all pairs: the mean over pairs is then the contrast of the summed scores, which one
-// comparison of runs with both pairs' samples side by side has too.
+// The draws of a suite are the same in all pairs: the mean over pairs is then the contrast of the summed
+// scores, which one comparison of runs with both pairs' samples side by side has too.
 TEST(ComparePairs, SharesTheDrawsOfASuite) {
   const std::vector<std::string> more_a{"10", "01", "11", "00"}, more_b{"11", "11", "10", "00"};
   const std::vector<std::string> first_a{"11", "00", "11", "00"}, first_b{"11", "10", "01", "00"};

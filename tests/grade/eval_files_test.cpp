@@ -151,7 +151,8 @@ TEST(SuiteSummary, SaysWhatTheResponsesSay) {
   EXPECT_EQ(summary["n"], 3);
   EXPECT_EQ(summary["samples"], 4);
   EXPECT_DOUBLE_EQ(summary["avg"], 1.0 / 3);
-  // All three draws are a problem of 1/4 with a chance of 8/27; at least two are p1, of 1/2, with 7/27, all three with 1/27.
+  // All three draws are a problem of 1/4 with a chance of 8/27;
+  // at least two are p1, of 1/2, with 7/27, all three with 1/27.
   EXPECT_DOUBLE_EQ(summary["avg_interval"][0], 0.25);
   EXPECT_DOUBLE_EQ(summary["avg_interval"][1], 1.25 / 3);
   EXPECT_EQ(summary["pass@k"].size(), 3U);

@@ -1,13 +1,11 @@
 // Where the answer of a response is found.
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/grade/extract.h"
+#include "routeopd/grade/answer.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <string>
-
-#include "routeopd/grade/answer.h"
 
 namespace routeopd::grade {
 namespace {
@@ -108,12 +106,57 @@ TEST(Extract, FollowsTheLadder) {
       {"### Answer\n\n$$\\boxed{3}$$", "3"},
       {"The answer is $5$. So \\boxed{6}.", "6"},
       {"Answer: A", "A"},
-      // behind the thoughts
+      // outside of thoughts
       {"<think>\\boxed{1}</think>\nIt is \\boxed{2}.", "2"},
       {"<think>the final answer is 1</think> \\boxed{2}", "2"},
       {"<think>\\boxed{1}</think> I do not know.", ""},
       {"<think>The first idea is \\boxed{1}.</think> I do not know.", ""},
-      {"<think>so \\boxed{1}", "1"},
+      {"\\boxed{1} <think>or \\boxed{2}", "1"},
+      {"<think>so</think> \\boxed{1} <think>or \\boxed{2}", "1"},
+      {"so</think> \\boxed{1}", "1"},
+      {"<think>so \\boxed{1}", ""},
+      {"<think>so \\boxed{1}</think> and <think> thus \\boxed{2}", ""},
+      // the last phrase that an answer follows
+      {"The answer is 5. I hope that the answer is correct.", "5"},
+      {"The final answer is 5. Let us see whether the final answer is right.", "5"},
+      {"The answer is 6, so the answer is not 5.", "6"},
+      {"The answer is 5. The answer is Evelyn.", "Evelyn"},
+      {"\\boxed{5}; the answer is never negative", "5"},
+      {"\\boxed{\\text{your answer}}? The answer is 4.", "4"},
+      // names and short phrases
+      {"The answer is Evelyn.", "Evelyn"},
+      {"The answer is Evelyn, since nobody else ran.", "Evelyn"},
+      {"The answer is no, because 5 is prime.", "no"},
+      {"Answer: No solution", "No solution"},
+      {"The answer is: not possible.", "not possible"},
+      {"\\boxed{\\text{right triangle}}", "\\text{right triangle}"},
+      {"\\boxed{\\text{There are no real solutions}}", "\\text{There are no real solutions}"},
+      {"\\boxed{\\text{the set of all real numbers}}", "\\text{the set of all real numbers}"},
+      {"\\boxed{无解}", "无解"},
+      {"The final answer is \\boxed{1}.\nOr \\boxed{?}", "1"},
+      // mathematics that cannot be compared, or has words after it
+      {"\\boxed{\\begin{cases} 1 & \\text{if } n \\text{ is even} \\\\ 0 & \\text{if odd} \\end{cases}}",
+       "\\begin{cases} 1 & \\text{if } n \\text{ is even} \\\\ 0 & \\text{if odd} \\end{cases}"},
+      {"\\boxed{x \\equiv 3 \\pmod{7}}", "x \\equiv 3 \\pmod{7}"},
+      {"\\boxed{\\begin{cases} x & \\text{if } x>0 \\\\ -x & \\text{otherwise} \\end{cases}}",
+       "\\begin{cases} x & \\text{if } x>0 \\\\ -x & \\text{otherwise} \\end{cases}"},
+      {"\\boxed{42 \\text{ because we know that } x>0}", "42 \\text{ because we know that } x>0"},
+      // words that are no answer
+      {"The answer is unclear to me at this point.", ""},
+      {"So the answer is not an integer, which contradicts", ""},
+      {"The answer is unclear.", ""},
+      {"I must check that the final answer is right.", ""},
+      {"the answer is as above", ""},
+      {"\\boxed{\\text{I do not know}}", ""},
+      {"\\boxed{\\text{your answer}}", ""},
+      {"Answer: \\boxed{$Answer}", ""},
+      {"\\boxed{\\text{the sum of the first five primes}}", ""},
+      {"the answer is never negative", ""},
+      {"\\boxed{\\frac{\\text{who knows}}{}}", ""},
+      {"\\boxed{?}", ""},
+      {"\\boxed{...}", ""},
+      {"\\boxed{\\ldots}", ""},
+      {"The final answer is \\frac{1}{2", ""},
       // no answer
       {"", ""},
       {"final answer is", ""},
@@ -132,12 +175,41 @@ TEST(Extract, FollowsTheLadder) {
       {"\\boxed{5\\", ""},
   };
   for (const auto& [response, extracted] : readings) {
-    EXPECT_EQ(extracted_answer(response), extracted) << response;
-    const Grade grade = grade_response(response, "no such answer");
+    const Extracted found = extracted_answer(response);
+    EXPECT_EQ(found.readable, !extracted.empty()) << response;
+    if (found.readable) {
+      EXPECT_EQ(found.text, extracted) << response;
+    }
+    const Grade grade = grade_response(response, "\\text{another}");
     EXPECT_EQ(grade.extracted, extracted) << response;
     EXPECT_EQ(grade.format_ok, !extracted.empty()) << response;
     EXPECT_FALSE(grade.correct) << response;
   }
+}
+
+TEST(Extract, AThoughtThatThePromptLeftOpenHoldsNoAnswer) {
+  const Reading readings[] = {
+      {"so \\boxed{1}", ""},
+      {"the final answer is 1", ""},
+      {"", ""},
+      {"so \\boxed{1}</think> I do not know.", ""},
+      {"so \\boxed{1}</think> It is \\boxed{2}.", "2"},
+      {"</think>The answer is 3.", "3"},
+      {"so</think> \\boxed{1} <think> \\boxed{2}", "1"},
+  };
+  for (const auto& [response, extracted] : readings) {
+    const Grade grade = grade_response(response, "1", /*in_thought=*/true);
+    EXPECT_EQ(grade.extracted, extracted) << response;
+    EXPECT_EQ(grade.format_ok, !extracted.empty()) << response;
+    EXPECT_EQ(grade.correct, extracted == "1") << response;
+  }
+}
+
+TEST(Extract, APromptOpensAThoughtAtItsEndAlone) {
+  for (const char* prompt : {"<think>", "<|assistant|><think>\n", "a</think><think> \n\n"})
+    EXPECT_TRUE(opens_thought(prompt)) << prompt;
+  for (const char* prompt : {"", "<think>\n\n</think>\n\n", "What is <think>?", "</think>", "think>"})
+    EXPECT_FALSE(opens_thought(prompt)) << prompt;
 }
 
 // Linear time needs 0.3 s here, a few times that under sanitizers; quadratic time would need minutes.
@@ -168,13 +240,17 @@ TEST(Extract, HostileResponsesTakeLinearTimeAndNoCallStack) {
                             "1,",
                             "**",
                             "\\ ",
-                            "</think>"}) {
+                            "</think>",
+                            "<think>",
+                            "answer is not ",
+                            "the answer is correct, ",
+                            "word "}) {
     grade_response(repeated(piece), "1");
     grade_response("final answer is " + repeated(piece), "1");
   }
   const std::string deep = repeated("{");
-  const Grade grade = grade_response("\\boxed{" + deep + std::string(deep.size(), '}') + "}", "1");
-  EXPECT_EQ(grade.extracted.size(), 2 * deep.size());
+  const Grade grade = grade_response("\\boxed{" + deep + "1" + std::string(deep.size(), '}') + "}", "1");
+  EXPECT_EQ(grade.extracted.size(), 2 * deep.size() + 1);
   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 10.0);
 }
 

@@ -1,4 +1,5 @@
-// Every example of docs/grading.md: rows "| rule | wanted | right | wrong |", answers between back-ticks.
+// Every example of docs/grading.md: rows "| rule | wanted | right | wrong |" and "| response | extracted |
+// why |", answers between back-ticks.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -54,6 +55,26 @@ TEST(GradingDocs, EveryExampleHolds) {
     }
   }
   EXPECT_GT(examples, 200);
+}
+
+TEST(GradingDocs, EveryResponseGivesItsAnswer) {
+  std::ifstream page(ROUTEOPD_TEST_DATA "/../docs/grading.md");
+  ASSERT_TRUE(page);
+  int answers = 0, none = 0;
+  for (std::string row; std::getline(page, row);) {
+    const std::vector<std::string> cells = cells_of(row);
+    if (cells.size() != 5 || cells[1].substr(0, 2) != " `") continue;
+    const std::vector<std::string> extracted = quoted(cells[2]);
+    ASSERT_TRUE(extracted.size() == 1 || cells[2] == " nothing ") << row;
+    for (const std::string& response : quoted(cells[1])) {
+      const Grade grade = grade_response(response, "\\text{another}");
+      EXPECT_EQ(grade.extracted, extracted.empty() ? "" : extracted[0]) << response;
+      EXPECT_EQ(grade.format_ok, !extracted.empty()) << response;
+      ++(extracted.empty() ? none : answers);
+    }
+  }
+  EXPECT_GT(answers, 15);
+  EXPECT_GT(none, 10);
 }
 
 }  // namespace

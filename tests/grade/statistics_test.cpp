@@ -35,8 +35,8 @@ float chance(std::uint32_t data_set, std::uint32_t problem, std::uint32_t sample
                                       0)[sample % 4]);
 }
 
-// The tolerance is a few units in the last place of a number near 1: the golden is rounded once, ours a few
-// times.
+// The tolerance is a few units in the last place of a number
+// near 1: the golden is rounded once, ours a few times.
 void expect_same(const Interval& interval, const Json& golden, const std::string& name) {
   const double tolerance = 4e-16;
   EXPECT_NEAR(interval.mean, golden["mean"].get<double>(), tolerance) << name;
@@ -63,8 +63,8 @@ TEST(Bootstrap, AgreesWithAnIndependentImplementation) {
 }
 
 // A problem's ease has a part w common to A and B and a part of each one's own: a sample is right in A with
-// chance (w + u)/2 and in B with (w + v^0.8)/2, where u, v, w ~ U(0,1), so that the contrast over all problems
-// there could be is (1/1.8 - 1/2)/2.
+// chance (w + u)/2 and in B with (w + v^0.8)/2, where u, v, w ~ U(0,1), so that the contrast over all
+// problems there could be is (1/1.8 - 1/2)/2.
 double coverage(std::uint32_t problems, std::uint32_t samples, std::uint32_t data_sets, std::int64_t draws) {
   const double truth = (1 / 1.8 - 1 / 2.0) / 2;
   std::int64_t covered = 0;
@@ -85,16 +85,16 @@ double coverage(std::uint32_t problems, std::uint32_t samples, std::uint32_t dat
   return 100.0 * static_cast<double>(covered) / data_sets;
 }
 
-// With 2,000 data sets the share covered has a standard error of 0.5 %. Samples resampled as if they were problems cover
-// 92.0 %, and runs that are not paired 97.6 %.
+// With 2,000 data sets the share covered has a standard error of 0.5 %. Samples resampled as if they were
+// problems cover 92.0 %, and runs that are not paired 97.6 %.
 TEST(Bootstrap, CoversTheTrueContrastAsOftenAsItSays) {
   const double share = coverage(500, 4, 2000, 400);
   RecordProperty("percent", std::to_string(share));
   EXPECT_NEAR(share, 95.0, 1.5);
 }
 
-// Of few problems a percentile interval is too short, by a factor of about sqrt((P - 1)/P) and its own noise: as many as
-// the contests have, with the paper's 16 samples. docs/evaluation.md has the figures, printed by
+// Of few problems a percentile interval is too short, by a factor of about sqrt((P - 1)/P) and its own noise:
+// as many as the contests have, with the paper's 16 samples. docs/evaluation.md has the figures, printed by
 //   core_tests --gtest_filter=Bootstrap.CoversLess*
 TEST(Bootstrap, CoversLessOfFewProblemsAndTheDocsSayHowMuch) {
   std::ifstream file(ROUTEOPD_TEST_DATA "/../docs/evaluation.md");

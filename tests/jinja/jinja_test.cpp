@@ -1,5 +1,6 @@
-// The template language against goldens of jinja2 as transformers sets it up (goldens/make_template_goldens.py), what is
-// refused by name, and the bounds that keep a hostile template from more than an error.
+// The template language against goldens of jinja2 as transformers sets it up
+// (goldens/make_template_goldens.py), what is refused by name, and the bounds that limit a hostile template
+// to an error.
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -120,7 +121,7 @@ TEST(Jinja, TextFromOutsideMustBeUtf8) {
   EXPECT_THAT(error_in("{{ '\\ud800' }}"), HasSubstr("which is none"));
 }
 
-// Whatever a template computes ends soon, in words.
+// Whatever a template computes ends soon, with an error message.
 TEST(Jinja, WorkAndMemoryAreBounded) {
   constexpr std::array<const char*, 27> kHostile{
       "{{ 'a' * 10000000000 }}",
@@ -176,7 +177,7 @@ TEST(Jinja, LimitsAreKept) {
   EXPECT_THAT(error_with(list, {.items = 999}), HasSubstr("at most 999 items"));
   EXPECT_THAT(error_with(list, {.memory_bytes = 20'000}), HasSubstr("below 20000 bytes"));
   EXPECT_THAT(error_with("{{ [[[[1]]]] }}", {.depth = 4}), HasSubstr("at most 4 nested operations"));
-  // What is given up counts no more.
+  // Freed values no longer count.
   EXPECT_EQ(
       error_with("{% for i in range(1000) %}{% set x = 'a' * 10000 %}{% endfor %}", {.memory_bytes = 50'000}),
       "");
@@ -198,14 +199,14 @@ TEST(Jinja, SourcesAreBoundedInSizeAndDepth) {
   for (const std::string& source : deep)
     EXPECT_THAT(error_in(source), AnyOf(HasSubstr("200 nested"), HasSubstr("at most 200")))
         << source.substr(0, 20);
-  // A conditional within a conditional is read once, not twice for each level.
+  // A conditional within a conditional is parsed once, not twice per level.
   EXPECT_EQ(rendered("{{ " + repeated("(", 60) + "1" + repeated(" if 1)", 60) + " }}"), "1");
   OrderedJson nested = 1;
   for (int i = 0; i < 300; ++i) nested = OrderedJson::array({nested});
   EXPECT_THAT(error_of([&] { rendered("", {{"x", nested}}); }), HasSubstr("200 nested levels"));
 }
 
-// Searching is linear even where each place nearly fits.
+// Searching is linear even if every position nearly matches.
 TEST(Jinja, SearchingIsLinear) {
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(
@@ -223,7 +224,7 @@ TEST(Jinja, TimesAreOfThisMachine) {
   EXPECT_EQ(rendered("{{ strftime_now('%Y') }}{{ strftime_now('') }}"), std::to_string(1900 + parts.tm_year));
 }
 
-// Namespaces and macros that hold themselves are freed: leaks fail under AddressSanitizer.
+// Namespaces and macros that contain themselves are freed: leaks fail under AddressSanitizer.
 TEST(Jinja, CyclesAreFreed) {
   EXPECT_EQ(rendered("{% set ns = namespace() %}{% set ns.me = ns %}{% set ns.l = [ns, {'a': ns}] %}"
                      "{% macro m() %}{% macro n() %}x{% endmacro %}{{ n() }}{% set ns.m = m %}{% set ns.n = "
@@ -232,17 +233,23 @@ TEST(Jinja, CyclesAreFreed) {
             "xxxx");
 }
 
-// A loop that keeps itself, through a generator that reads what the body sets, is neither a cycle nor a deep chain;
-// nor is a caller that keeps the one before it.
+// A loop that holds itself, through a generator that reads what the body sets, is neither a cycle nor a deep
+// chain. A chain of macros, each of which has the previous one in a scope around its own, is freed without
+// recursion: one of 100,000 would overflow the stack.
 TEST(Jinja, ChainsAreFreedOneByOne) {
   EXPECT_EQ(
       rendered("{% set ns = namespace(x=0) %}{% for i in range(20000) %}"
                "{% for z in [ns, ns]|map(attribute='x') %}{% set ns.x = [loop] %}{% endfor %}{% endfor %}"),
       "");
+  EXPECT_EQ(
+      rendered("{% set ns = namespace(x=0) %}{% macro f(previous) %}{% with %}{% macro g() %}{% endmacro %}"
+               "{% set ns.x = g %}{% endwith %}{% endmacro %}"
+               "{% for i in range(100000) %}{{ f(ns.x) }}{% endfor %}"),
+      "");
   EXPECT_THAT(
       error_in(
           "{% set ns = namespace() %}{% for i in [1] %}{% set ns.l = loop %}{% endfor %}{{ ns.l.index }}"),
-      HasSubstr("behind the end of its loop"));
+      HasSubstr("after the end of its loop"));
 }
 
 }  // namespace

@@ -129,7 +129,8 @@ double kappa_by_pairs(const std::vector<int>& one, const std::vector<int>& two) 
 }
 
 TEST(JudgeAgreement, KappaByHandAndByPairs) {
-  // Fleiss' textbook shape: 20 yes/yes, 5 yes/no, 10 no/yes, 15 no/no: p_o = 0.7, p_e = 0.5 · 0.6 + 0.5 · 0.4 = 0.5.
+  // Fleiss' textbook shape: 20 yes/yes, 5 yes/no, 10 no/yes, 15
+  // no/no: p_o = 0.7, p_e = 0.5 · 0.6 + 0.5 · 0.4 = 0.5.
   Confusion counts{};
   counts[1][1] = 20;
   counts[1][2] = 5;
@@ -167,8 +168,8 @@ TEST(JudgeAgreement, DegenerateCases) {
   EXPECT_EQ(agreement_of(never).kappa, 0.0);
 }
 
-// Runs from rows of letters: c correct, f format, r reasoning, a arithmetic, p premature stop, u unjudged; upper case:
-// adjudicated.
+// Runs from rows of letters: c correct, f format, r reasoning, a arithmetic, p premature stop, u unjudged;
+// upper case: adjudicated.
 struct Labelled {
   JudgeInput input;
   std::vector<std::vector<Judgement>> judgements;

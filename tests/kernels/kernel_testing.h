@@ -8,6 +8,7 @@
 #include <hwy/targets.h>
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -15,8 +16,10 @@
 #include <span>
 #include <vector>
 
+#include "routeopd/base/parallel.h"
 #include "routeopd/kernels/head_rows.h"
 #include "routeopd/kernels/packed_gemm.h"
+#include "routeopd/kernels/parallel_for.h"
 
 namespace routeopd::kernels::testing {
 
@@ -111,6 +114,17 @@ inline std::vector<const float*> row_pointers(std::span<const float> weight_NK, 
   for (std::size_t at = 0; at < weight_NK.size(); at += static_cast<std::size_t>(inputs))
     rows.push_back(weight_NK.data() + at);
   return rows;
+}
+
+// Threads started for each loop and joined at its end.
+inline ParallelFor in_threads(int threads) {
+  return {.threads = threads,
+          .run = [threads](std::int64_t begin, std::int64_t end, std::int64_t grain,
+                           const ParallelFor::Work& work) {
+            parallel_ranges(end - begin, grain, threads, [&](std::int64_t first, std::int64_t last) {
+              work(begin + first, begin + last);
+            });
+          }};
 }
 
 // Runs `check` once on each instruction set that this machine and this build have.

@@ -4,6 +4,7 @@
 #include "routeopd/kernels/packed_gemm.h"
 
 #include <cmath>
+#include <numbers>
 
 #include "kernels/kernel_testing.h"
 
@@ -89,6 +90,23 @@ TEST_F(PackedGemm, GatedSiluKnowsLargeGates) {
     const std::vector<float> got = multiply(packed.product, x, 10, std::vector<float>(10));
     for (std::size_t i = 0; i < x.size(); ++i) {
       const double wide = static_cast<double>(x[i]), exact = wide * wide / (1 + std::exp(-wide));
+      EXPECT_NEAR(got[i], exact, 1e-6 * std::abs(exact) + 1e-20) << x[i];
+    }
+  });
+}
+
+TEST_F(PackedGemm, GatedGeluKnowsLargeGates) {
+  const std::vector<float> x = {-1e9F, -300.0F, -100.0F, -10.0F, -1.0F, 0.0F, 1.0F, 10.0F, 100.0F, 1e18F};
+  const float one = 1;
+  std::vector<const float*> rows(2 * kPanelWidth, nullptr);  // a panel of the gate, one of up
+  rows[0] = rows[kPanelWidth] = &one;
+  const PackedRows packed(rows, 1, 1, false, {}, Epilogue::kGatedGeluTanh);
+  for_each_target([&] {
+    const std::vector<float> got = multiply(packed.product, x, 10, std::vector<float>(10));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double wide = static_cast<double>(x[i]);
+      const double u = std::sqrt(2 / std::numbers::pi) * (wide + 0.044715 * wide * wide * wide);
+      const double exact = wide * wide / 2 * (1 + std::tanh(u));
       EXPECT_NEAR(got[i], exact, 1e-6 * std::abs(exact) + 1e-20) << x[i];
     }
   });

@@ -1,6 +1,5 @@
 // The row kernel against its reference in plain loops, on every instruction set that this machine has, for
 // inputs in friendly and hostile order, with ties, infinities and NaN, whole and in shuffled tiles.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/kernels/row_topk.h"
 

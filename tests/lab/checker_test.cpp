@@ -1,5 +1,5 @@
-// The laboratory's checker: it tells apart every kind of slip that the task can write, and takes no harm from what it
-// cannot read.
+// The laboratory's checker: it tells apart every kind of slip that the task can write, and takes no harm from
+// what it cannot read.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/lab/checker.h"
 
@@ -69,7 +69,8 @@ TEST(Checker, TakesNothingElseForAProblem) {
   EXPECT_FALSE(parse_problem(std::string(100000, 'a')));
 }
 
-// Every solution of a style with one slip at rate 1: right by chance or by the problem, else of that kind alone.
+// Every solution of a style with one slip at rate 1: right by chance or by the problem, else of that kind
+// alone.
 std::map<Label, int> labels_of(const Style& style) {
   std::map<Label, int> counts;
   for (std::uint32_t i = 0; i < kMany; ++i) {

@@ -1,5 +1,5 @@
-// The laboratory's task: problems whose answers follow from their numbers, splits that never meet, and a tokenizer that
-// has every word.
+// The laboratory's task: problems whose answers follow from their numbers, splits that never meet, and a
+// tokenizer that has every word.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/lab/task.h"
 
@@ -68,7 +68,8 @@ TEST(Task, RightSolutionsAreRightAndHabitsAreNot) {
   EXPECT_LT(right, kMany / 2);
 }
 
-// Responses of 10 to 60 tokens, every word a token of its own, nothing spelt in bytes but line feeds and marks.
+// Responses of 10 to 60 tokens, every word a token of its own, nothing spelt in bytes but line feeds and
+// marks.
 TEST(Task, TokenizerHasEveryWord) {
   const TemporaryDirectory directory;
   directory.write("tokenizer.json", tokenizer_json().dump());

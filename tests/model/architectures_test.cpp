@@ -1,11 +1,15 @@
-// Every architecture against transformers (goldens of make_architecture_goldens.py): log-probabilities, greedy
-// continuations, gradients with and without recomputation, and files in each type, whole and in shards.
+// Every architecture against transformers (goldens of make_architecture_goldens.py): log-probabilities,
+// greedy continuations, gradients with and without recomputation, and files in each type, whole and in
+// shards.
 // SPDX-License-Identifier: Apache-2.0
 #include <c10/core/GradMode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+
 #include "model/decoder_testing.h"
+#include "routeopd/base/interrupt.h"
 #include "routeopd/base/system.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_files.h"
@@ -18,10 +22,6 @@ namespace {
 constexpr double kGradientTolerance = 1e-4;  // relative, of each parameter
 constexpr int kSequences = 3;
 
-std::filesystem::path directory_of(const std::string& name) {
-  return std::filesystem::path(ROUTEOPD_TEST_DATA) / "goldens" / "architectures" / name;
-}
-
 class EveryArchitecture : public ::testing::TestWithParam<const char*> {
  protected:
   EveryArchitecture() {
@@ -29,7 +29,7 @@ class EveryArchitecture : public ::testing::TestWithParam<const char*> {
       sequences_.push_back(ids_of(tensor_of(expected_, fmt::format("ids_{}", i))));
   }
 
-  // The mean log-probability of the tokens behind the first of each sequence, and its gradients.
+  // The mean log-probability of the tokens after the first of each sequence, and its gradients.
   void accumulate_gradients(Activations activations) {
     const c10::AutoGradMode with_grad(true);
     for (Parameter& parameter : parameters(model_)) {
@@ -51,7 +51,7 @@ class EveryArchitecture : public ::testing::TestWithParam<const char*> {
         .backward();
   }
 
-  std::filesystem::path directory_ = directory_of(GetParam());
+  std::filesystem::path directory_ = architecture_directory(GetParam());
   formats::Safetensors expected_{directory_ / "expected.safetensors"};
   std::vector<std::vector<std::int32_t>> sequences_;
   Model model_ = load_model(directory_);
@@ -68,7 +68,7 @@ TEST_P(EveryArchitecture, LogProbabilitiesEqualTransformers) {
 }
 
 TEST_P(EveryArchitecture, GreedyContinuationEqualsTransformers) {
-  model_.config.eos_token_ids.clear();  // the goldens go on behind an end
+  model_.config.eos_token_ids.clear();  // the goldens do not stop at an end
   engine::LocalEngine engine(model_, static_cast<std::int32_t>(model_.config.vocab_size));
   const std::vector<std::int32_t> expected = ids_of(tensor_of(expected_, "greedy"));
   Prompt prompt;
@@ -134,12 +134,12 @@ TEST_P(EveryArchitecture, SavedInEachTypeAndInShardsIsTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(Tiny, EveryArchitecture,
                          ::testing::Values("qwen2", "qwen2_shards", "qwen3_bias", "llama", "llama3",
-                                           "llama_bias"),
+                                           "llama_bias", "mistral", "olmo2", "gemma", "gemma_shards"),
                          [](const auto& name) { return std::string(name.param); });
 
 // One block's activations at a time: what a deep model keeps falls to a small share.
 TEST(Recompute, KeepsLittle) {
-  formats::ModelConfig config = formats::read_model_config(directory_of("llama"));
+  formats::ModelConfig config = formats::read_model_config(architecture_directory("llama"));
   config.num_hidden_layers = 24;
   config.intermediate_size = 512;
   Model model = random_model(config, 1);
@@ -162,7 +162,7 @@ TEST(WeightFiles, RefusesShardsThatDoNotFitTheirIndex) {
   const auto broken = [&](const auto& change) {
     const auto target = temporary.path() / "shards";
     std::filesystem::remove_all(target);
-    std::filesystem::copy(directory_of("qwen2_shards"), target);
+    std::filesystem::copy(architecture_directory("qwen2_shards"), target);
     Json index = Json::parse(bytes_in(target / formats::kWeightsIndex));
     change(index, target);
     temporary.write("shards/" + std::string(formats::kWeightsIndex), index.dump());
@@ -194,7 +194,8 @@ TEST(WeightFiles, RefusesShardsThatDoNotFitTheirIndex) {
 
 TEST(WeightFiles, NeverOpensPickles) {
   const TemporaryDirectory temporary;
-  std::filesystem::copy_file(directory_of("llama") / "config.json", temporary.path() / "config.json");
+  std::filesystem::copy_file(architecture_directory("llama") / "config.json",
+                             temporary.path() / "config.json");
   EXPECT_THAT(error_of([&] { load_model(temporary.path()); }), ::testing::HasSubstr("got neither"));
   temporary.write("pytorch_model.bin", "x");
   EXPECT_THAT(
@@ -202,10 +203,51 @@ TEST(WeightFiles, NeverOpensPickles) {
       ::testing::HasSubstr("got pytorch_model.bin, a pickle, which can run code and is never opened"));
 }
 
+// Norms that multiply by one: zero where the architecture adds one.
+TEST(RandomModel, BeginsWithNormsOfOne) {
+  for (const char* name : {"llama", "olmo2", "gemma"}) {
+    const formats::ModelConfig config = formats::read_model_config(architecture_directory(name));
+    const double offset = config.architecture().norm_offset;
+    int norms = 0;
+    for (const Parameter& parameter : parameters(random_model(config, 1))) {
+      if (!parameter.name.ends_with("norm.weight")) continue;
+      EXPECT_TRUE((parameter.tensor + offset).eq(1).all().item<bool>()) << name << ": " << parameter.name;
+      ++norms;
+    }
+    EXPECT_EQ(norms, name == std::string("olmo2") ? 9 : 5) << name;
+  }
+}
+
+TEST(Trainable, IsEveryWeight) {
+  const Model model = load_model(architecture_directory("gemma"));
+  const auto all = parameters(model), moved = trainable(model);
+  ASSERT_EQ(all.size(), moved.size());
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_TRUE(all[i].tensor.is_same(moved[i].tensor));
+}
+
+// The memory plan counts what autograd keeps: one more [T, H] for each norm around a branch.
+TEST(ActivationFloats, CountNorms) {
+  for (const char* name : {"llama", "olmo2", "gemma"}) {
+    const formats::ModelConfig config = formats::read_model_config(architecture_directory(name));
+    EXPECT_EQ(activation_floats(config), 4 * config.hidden_size + 7 * config.query_size() +
+                                             5 * config.key_size() + 4 * config.intermediate_size);
+  }
+}
+
+TEST(LoadModel, StopsWhenASignalComes) {
+  catch_interrupts();
+  std::raise(SIGINT);
+  EXPECT_THROW(load_model(architecture_directory("llama")), Interrupted);
+  EXPECT_THROW(load_model(architecture_directory("qwen2_shards")), Interrupted);
+  catch_interrupts();  // forgets that one
+  load_model(architecture_directory("llama"));
+}
+
 TEST(LoadModel, RefusesATiedHeadThatIsAnother) {
   const TemporaryDirectory temporary;
-  std::filesystem::copy_file(directory_of("qwen2") / "config.json", temporary.path() / "config.json");
-  const Model model = load_model(directory_of("qwen2"));
+  std::filesystem::copy_file(architecture_directory("qwen2") / "config.json",
+                             temporary.path() / "config.json");
+  const Model model = load_model(architecture_directory("qwen2"));
   std::vector<Parameter> both = parameters(model);
   both.push_back({"lm_head.weight", model.embed_VH});
   save_tensors(temporary.path() / "model.safetensors", both);
@@ -220,7 +262,7 @@ TEST(LoadModel, RefusesATiedHeadThatIsAnother) {
 // Bytes of a file may stand at any address: a header whose length is odd moves them all.
 TEST(LoadModel, TakesTensorsAtOddAddresses) {
   const TemporaryDirectory temporary;
-  std::filesystem::copy(directory_of("llama"), temporary.path() / "odd");
+  std::filesystem::copy(architecture_directory("llama"), temporary.path() / "odd");
   const std::string file = bytes_in(temporary.path() / "odd/model.safetensors");
   std::uint64_t length = 0;
   std::memcpy(&length, file.data(), sizeof length);
@@ -228,8 +270,8 @@ TEST(LoadModel, TakesTensorsAtOddAddresses) {
   const std::uint64_t longer = header.size();
   const std::string prefix(reinterpret_cast<const char*>(&longer), sizeof longer);
   temporary.write("odd/model.safetensors", prefix + header + file.substr(sizeof length + length));
-  EXPECT_TRUE(
-      at::equal(load_model(temporary.path() / "odd").embed_VH, load_model(directory_of("llama")).embed_VH));
+  EXPECT_TRUE(at::equal(load_model(temporary.path() / "odd").embed_VH,
+                        load_model(architecture_directory("llama")).embed_VH));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The dense head over several chunks of tokens and, in bfloat16, several slices of the weight, against float64 autograd.
+// The dense head over several chunks of tokens and, in bfloat16, several slices of the weight, against
+// float64 autograd.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/heads/dense_head.h"
 

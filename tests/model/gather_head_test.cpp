@@ -1,6 +1,5 @@
 // The gather head against float64 autograd through full logits: values, loss and gradients, on every
 // instruction set, backend and type; then threads, cuts, long lists, memory and errors.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/heads/gather_head.h"
 
@@ -23,7 +22,7 @@ struct Problem {
   }
 };
 
-// Values of size one, 0 to `most` ids a token, repeats among them.
+// Values of size one, 0 to `most` ids per token, repeats among them.
 Problem make_problem(std::int64_t tokens, std::int64_t width, std::int64_t rows, std::int64_t most,
                      at::ScalarType hidden_type, at::ScalarType weight_type) {
   at::manual_seed(11);

@@ -141,7 +141,7 @@ TEST(HeadGradient, MixesDenseAndSparseContributions) {
   HeadGradient gradient(at::zeros({10, 4}));
   const at::Tensor hidden = at::ones({2, 4});
   gradient.add_visits(hidden, std::vector<kernels::RowVisit>{{9, 0, 1.0F}});
-  EXPECT_EQ(gradient.begin_dense(6), 0.0);  // row 9 lies behind
+  EXPECT_EQ(gradient.begin_dense(6), 0.0);  // row 9 comes after them
   gradient.tensor().narrow(0, 0, 6).fill_(5.0F);
   EXPECT_EQ(gradient.touched_rows(), 7);
   EXPECT_EQ(gradient.begin_dense(6), 1.0);

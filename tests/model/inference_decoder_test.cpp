@@ -14,10 +14,6 @@ namespace {
 
 constexpr std::int64_t kLength = 150;  // more than one group of attention
 
-std::filesystem::path directory_of(const std::string& name) {
-  return std::filesystem::path(ROUTEOPD_TEST_DATA) / "goldens" / "architectures" / name;
-}
-
 std::vector<std::int32_t> some_ids(std::int64_t count, std::int64_t vocabulary, std::int64_t seed) {
   std::vector<std::int32_t> ids;
   for (std::int64_t i = 0; i < count; ++i)
@@ -34,7 +30,7 @@ std::vector<std::int32_t> blocks_from(std::int32_t first, std::int64_t tokens) {
 class Inference : public ::testing::TestWithParam<const char*> {
  protected:
   Inference() {
-    model_ = load_model(directory_of(GetParam()));
+    model_ = load_model(architecture_directory(GetParam()));
     const std::int64_t length = std::min(kLength, model_.config.max_position_embeddings);
     ids_ = some_ids(length, model_.config.vocab_size, 5);
     table_ = blocks_from(3, length);
@@ -81,8 +77,8 @@ TEST_P(Inference, ThreadsDoNotMatterToTheLastBit) {
   EXPECT_TRUE(at::equal(one, three));
 }
 
-// Two sequences begin alike: the second shares the blocks that are filled, and the first writes what the second needs of
-// the block that is not. Beside them, a third; of each only the last token is asked for.
+// Two sequences begin alike: the second shares the blocks that are filled, and the first writes what the
+// second needs of the block that is not. Beside them, a third; of each only the last token is asked for.
 TEST_P(Inference, SharedPrefixesAndNeighboursDoNotMatterToTheLastBit) {
   constexpr std::int64_t kPrefix = 37;
   InferenceDecoder decoder(model_, WeightStorage::kFloat32);
@@ -120,7 +116,8 @@ TEST_P(Inference, BFloat16WeightsAreThoseOfARoundedModel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiny, Inference,
-                         ::testing::Values("qwen2", "qwen3_bias", "llama", "llama3", "llama_bias"),
+                         ::testing::Values("qwen2", "qwen3_bias", "llama", "llama3", "llama_bias", "mistral",
+                                           "olmo2", "gemma", "gemma_shards"),
                          [](const auto& name) { return std::string(name.param); });
 
 }  // namespace

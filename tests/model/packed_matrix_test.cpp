@@ -44,6 +44,27 @@ TEST(PackedMatrices, GatedSiluEqualsTwoProducts) {
   EXPECT_LT((got - expected).abs().max().item<double>() / exact.abs().max().item<double>(), 3e-7);
 }
 
+TEST(PackedMatrices, GatedGeluEqualsTwoProducts) {
+  constexpr std::int64_t kInputs = 300, kOutputs = 53, kRows = 9;
+  // Gates of deviation 2, where gelu is neither 0 nor its argument.
+  const at::Tensor gate = random_matrix(kOutputs, kInputs, 1) * 0.12;
+  const at::Tensor up = random_matrix(kOutputs, kInputs, 2);
+  const at::Tensor gate_bias = random_matrix(1, kOutputs, 3)[0], x = random_matrix(kRows, kInputs, 4);
+  const PackedMatrices packed(
+      {PanelSource::gated(gate, gate_bias, up, {}, kernels::Epilogue::kGatedGeluTanh)},
+      WeightStorage::kFloat32);
+  at::Tensor got = at::zeros({kRows, kOutputs}, at::kFloat), expected = got.clone();
+  kernels::multiply_panels(packed[0], x.const_data_ptr<float>(), kRows, kInputs, 0,
+                           packed[0].weight.panel_count, got.data_ptr<float>(), kOutputs);
+  const at::Tensor exact =
+      at::gelu(at::linear(x.to(at::kDouble), gate.to(at::kDouble), gate_bias.to(at::kDouble)), "tanh") *
+      at::linear(x.to(at::kDouble), up.to(at::kDouble));
+  EXPECT_LT((got - exact).abs().max().item<double>() / exact.abs().max().item<double>(), 1e-6);
+  kernels::reference_multiply(packed[0], x.const_data_ptr<float>(), kRows, kInputs,
+                              expected.data_ptr<float>(), kOutputs);
+  EXPECT_LT((got - expected).abs().max().item<double>() / exact.abs().max().item<double>(), 3e-7);
+}
+
 TEST(PackedMatrices, ExactStorageIsBFloat16WhereNothingIsLost) {
   at::Tensor weight = random_matrix(20, 30, 1).to(at::kBFloat16).to(at::kFloat);
   const auto bytes = [&](WeightStorage storage) {

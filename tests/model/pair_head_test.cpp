@@ -279,9 +279,9 @@ TEST(PairHead, RefusesWhatDoesNotFit) {
   EXPECT_EQ(error(with([](Problem& p) { p.hidden_TH = at::zeros({8, 4}).t(); })),
             "pair head: hidden_TH must be contiguous; try .contiguous()");
   EXPECT_EQ(error(with([](Problem& p) { p.source_TM = p.source_TM.to(at::kLong); })),
-            "pair head: source_TM and destination_TM must be int32 of one shape [4, M], a row a token");
+            "pair head: source_TM and destination_TM must be int32 of one shape [4, M], one row per token");
   EXPECT_EQ(error(with([](Problem& p) { p.destination_TM = p.destination_TM.narrow(1, 0, 1); })),
-            "pair head: source_TM and destination_TM must be int32 of one shape [4, M], a row a token");
+            "pair head: source_TM and destination_TM must be int32 of one shape [4, M], one row per token");
   const Problem wide = with([](Problem& p) {
     p.hidden_TH = p.hidden_TH.to(at::kDouble);
     p.weight_VH = p.weight_VH.to(at::kDouble);

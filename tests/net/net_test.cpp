@@ -1,5 +1,4 @@
-// Addresses, and when a request is sent again. What happens on the wire is tested by tests/cli/judge_test.py.
-//
+// Addresses, and when a request is repeated. Requests over the network are tested by tests/cli/judge_test.py.
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
@@ -51,13 +50,13 @@ TEST(Url, LoopbackIsThisMachineOnly) {
 }
 
 TEST(Retry, OnlyWhatMayPass) {
-  for (const int status : {408, 409, 429, 500, 502, 503, 599}) EXPECT_TRUE(may_pass(status)) << status;
+  for (const int status : {408, 409, 429, 500, 502, 503, 599}) EXPECT_TRUE(is_transient(status)) << status;
   for (const int status : {200, 301, 400, 401, 403, 404, 413, 422, 600})
-    EXPECT_FALSE(may_pass(status)) << status;
-  EXPECT_TRUE(may_pass(HttpFailure::Kind::kConnect));
-  EXPECT_TRUE(may_pass(HttpFailure::Kind::kTimeout));
-  EXPECT_TRUE(may_pass(HttpFailure::Kind::kCut));
-  EXPECT_FALSE(may_pass(HttpFailure::Kind::kTooLarge));
+    EXPECT_FALSE(is_transient(status)) << status;
+  EXPECT_TRUE(is_transient(HttpFailure::Kind::kConnect));
+  EXPECT_TRUE(is_transient(HttpFailure::Kind::kTimeout));
+  EXPECT_TRUE(is_transient(HttpFailure::Kind::kCut));
+  EXPECT_FALSE(is_transient(HttpFailure::Kind::kTooLarge));
 }
 
 TEST(Retry, WaitsDoubleUpToTheLongestLessAQuarterAtMost) {
@@ -76,7 +75,7 @@ TEST(Retry, WaitsDoubleUpToTheLongestLessAQuarterAtMost) {
       EXPECT_EQ(wait, wait_after(rule, failed, {}, address));
     }
   }
-  EXPECT_LT(least, 0.76);  // of 1,400 draws the whole range is seen
+  EXPECT_LT(least, 0.76);  // 1,400 draws cover the whole range
   EXPECT_GT(most, 0.99);
   EXPECT_LE(wait_after(rule, 1000000, {}, 1), 8);
 }

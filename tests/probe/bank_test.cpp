@@ -12,6 +12,8 @@
 
 #include "bank_testing.h"
 #include "routeopd/engine/local_engine.h"
+#include "routeopd/probe/bank_file.h"
+#include "routeopd/routing/reference_sampling.h"
 #include "testing_errors.h"
 #include "testing_files.h"
 
@@ -105,7 +107,7 @@ TEST(Bank, ComesBackFromItsFile) {
   EXPECT_EQ(again.sha256, bank.sha256);
 }
 
-// Every byte of the tensors is behind the hash; what the header breaks is said by name.
+// The hash covers every byte of the tensors; damage to the header is named.
 TEST(Bank, SaysWhenItsFileWasChanged) {
   const TemporaryDirectory directory;
   Bank bank = tiny_bank(TinyPair(), 8);
@@ -130,7 +132,7 @@ TEST(Bank, SaysWhenItsFileWasChanged) {
   EXPECT_THROW(read_bank(path), UserError);
 }
 
-// What does not fit is refused behind a right hash too: a bank may come from anybody.
+// What does not fit is refused under a right hash too: a bank may come from anybody.
 TEST(Bank, RefusesWhatDoesNotFit) {
   const TemporaryDirectory directory;
   const TinyPair pair;

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "routeopd/engine/local_engine.h"
 #include "routeopd/probe/bank.h"
 #include "tiny_models.h"
 
@@ -28,7 +29,8 @@ inline Bank tiny_bank(const TinyPair& pair, std::int64_t states = 40,
   options.max_new_tokens = 12;
   options.seed = 5;
   options.objective = routing::objective_from(settings);
-  return make_bank(pair.student, pair.teacher, kTinyIds, prompts, options);
+  engine::LocalEngine writer(pair.student, kTinyIds);
+  return make_bank(visit_states(writer, prompts, options), pair.student, pair.teacher, kTinyIds, options);
 }
 
 }  // namespace routeopd::probe

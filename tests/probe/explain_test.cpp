@@ -13,6 +13,7 @@
 
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/routing/reference.h"
+#include "routeopd/routing/reference_sampling.h"
 #include "testing_files.h"
 #include "tiny_models.h"
 
@@ -51,7 +52,7 @@ class Explain : public ::testing::Test {
     return rows;
   }
 
-  void expect_reference(const Rollout& rollout, const std::vector<report::ExplainedToken>& tokens) {
+  void expect_reference(const Rollout& rollout, const std::vector<ExplainedToken>& tokens) {
     const std::vector<Values> z_student = logits_of(student, rollout),
                               z_teacher = logits_of(teacher, rollout);
     ASSERT_EQ(tokens.size(), z_student.size());
@@ -60,7 +61,7 @@ class Explain : public ::testing::Test {
   }
 
   void expect_state(const Values& z_student, const Values& z_teacher, const StateAddress& address,
-                    std::int32_t taken, const report::ExplainedToken& token) {
+                    std::int32_t taken, const ExplainedToken& token) {
     const auto at_ids = [](const reference::Ids& ids, const Values& values) {
       Values out;
       for (const std::int32_t id : ids) out.push_back(values[static_cast<std::size_t>(id)]);
@@ -99,7 +100,7 @@ class Explain : public ::testing::Test {
     double mass_after = 0;
     EXPECT_EQ(token.ids.size(), ids.size());
     for (std::size_t row = 0; row < token.ids.size(); ++row) {
-      const report::ExplainedId& shown = token.ids[row];
+      const ExplainedId& shown = token.ids[row];
       const auto i = static_cast<std::size_t>(std::find(ids.begin(), ids.end(), shown.id) - ids.begin());
       ASSERT_LT(i, ids.size());
       EXPECT_NEAR(shown.p_student, state.p_student[i], kClose);
@@ -111,7 +112,7 @@ class Explain : public ::testing::Test {
       EXPECT_NEAR(shown.p_after, moved[static_cast<std::size_t>(shown.id)] / moved_mass, kClose);
       mass_after += std::abs(moved[static_cast<std::size_t>(shown.id)] / moved_mass - state.p_teacher[i]) / 2;
       if (row > 0) {
-        const report::ExplainedId& before = token.ids[row - 1];
+        const ExplainedId& before = token.ids[row - 1];
         EXPECT_LE(std::abs(shown.p_teacher - shown.p_student), std::abs(before.p_teacher - before.p_student));
       }
     }
@@ -120,7 +121,7 @@ class Explain : public ::testing::Test {
     expect_drawn(reference::sample_pairs(state, {}, options, kSeed, address), token);
   }
 
-  void expect_pairs(const reference::Transport& state, const report::ExplainedToken& token) {
+  void expect_pairs(const reference::Transport& state, const ExplainedToken& token) {
     // The most likely pairs of the whole coupling, by walking all of them.
     Values coupling;
     for (const double minus : state.q_minus)
@@ -131,7 +132,7 @@ class Explain : public ::testing::Test {
               coupling.size());
     ASSERT_EQ(token.pairs.size(), std::min(coupling.size(), kExplainedPairs));
     for (std::size_t i = 0; i < token.pairs.size(); ++i) {
-      const report::ExplainedPair& pair = token.pairs[i];
+      const ExplainedPair& pair = token.pairs[i];
       EXPECT_NEAR(pair.coupling, coupling[i], 2e-4);
       EXPECT_NEAR(pair.target, reference::pair_target(state, pair.source, pair.destination, options), 2e-4);
       const reference::Ids& ids = state.ids;
@@ -151,7 +152,7 @@ class Explain : public ::testing::Test {
     }
   }
 
-  static void expect_drawn(const std::vector<reference::Pair>& drawn, const report::ExplainedToken& token) {
+  static void expect_drawn(const std::vector<reference::Pair>& drawn, const ExplainedToken& token) {
     ASSERT_EQ(token.drawn.size(), drawn.size());
     for (std::size_t i = 0; i < drawn.size(); ++i) {
       EXPECT_EQ(std::tie(token.drawn[i].source, token.drawn[i].destination),
@@ -162,7 +163,7 @@ class Explain : public ::testing::Test {
       };
       const auto times = std::count_if(drawn.begin(), drawn.end(), same);
       EXPECT_EQ(token.drawn[i].draws, times);
-      for (const report::ExplainedPair& pair : token.pairs) {
+      for (const ExplainedPair& pair : token.pairs) {
         if (same(pair)) {
           EXPECT_EQ(pair.draws, times);
         }
@@ -205,12 +206,12 @@ TEST_F(Explain, AGivenResponseHasTheNumbersOfTheSameOneWritten) {
   }
 }
 
-// Ids that both lists have keep what the forwards said of them: a gather, which sums in another order, would leave a
-// little mass.
+// Ids that both lists have keep what the forwards said of them: a gather, which sums in another order, would
+// leave a little mass.
 TEST_F(Explain, AModelMovesNothingToItself) {
   Rollout rollout = written();
   engine::LocalEngine itself(student_model, kRealIds);
-  for (const report::ExplainedToken& token : explain_rollout(student, itself, rollout, options, kSeed)) {
+  for (const ExplainedToken& token : explain_rollout(student, itself, rollout, options, kSeed)) {
     EXPECT_EQ(token.mass, 0);
     EXPECT_EQ(token.pi_student, token.pi_teacher);
   }
@@ -237,7 +238,7 @@ TEST_F(Explain, TheFullSupportIsEveryRealId) {
 TEST_F(Explain, TheExactCouplingDrawsNothing) {
   options.pairs = routing::Pairs::kExact;
   Rollout rollout = written();
-  for (const report::ExplainedToken& token : explain_rollout(student, teacher, rollout, options, kSeed)) {
+  for (const ExplainedToken& token : explain_rollout(student, teacher, rollout, options, kSeed)) {
     EXPECT_EQ(token.not_routed, "");
     EXPECT_TRUE(token.drawn.empty());
     EXPECT_FALSE(token.pairs.empty());
@@ -248,13 +249,13 @@ TEST_F(Explain, ABackgroundDestinationLiesOutsideTheDeficitAndOftenOutsideU) {
   options.destination = routing::Destination::kRandomBackground;
   Rollout rollout = written();
   int outside = 0;
-  for (const report::ExplainedToken& token : explain_rollout(student, teacher, rollout, options, kSeed)) {
+  for (const ExplainedToken& token : explain_rollout(student, teacher, rollout, options, kSeed)) {
     ASSERT_EQ(token.drawn.size(), 4U);
-    for (const report::ExplainedPair& pair : token.drawn) {
+    for (const ExplainedPair& pair : token.drawn) {
       EXPECT_TRUE(pair.source_before.has_value());
       EXPECT_EQ(pair.destination_before.has_value(), pair.destination_after.has_value());
       outside += pair.destination_before ? 0 : 1;
-      for (const report::ExplainedId& row : token.ids)
+      for (const ExplainedId& row : token.ids)
         EXPECT_TRUE(row.id != pair.destination || row.q_plus == 0);
     }
   }
@@ -263,7 +264,7 @@ TEST_F(Explain, ABackgroundDestinationLiesOutsideTheDeficitAndOftenOutsideU) {
 
 TEST_F(Explain, ModelsThatAgreeMoveNothing) {
   Rollout rollout = written();
-  for (const report::ExplainedToken& token : explain_rollout(student, student, rollout, options, kSeed)) {
+  for (const ExplainedToken& token : explain_rollout(student, student, rollout, options, kSeed)) {
     EXPECT_THAT(token.not_routed, HasSubstr("not above delta_m"));
     EXPECT_EQ(token.mass_after, token.mass);
     EXPECT_TRUE(token.pairs.empty() && token.drawn.empty());

@@ -8,12 +8,15 @@
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <set>
+#include <string>
 
 #include "bank_testing.h"
 #include "routeopd/base/files.h"
-#include "routeopd/probe/dense_rows.h"
-#include "routeopd/routing/huber.h"
+#include "routeopd/probe/vocabulary_rows.h"
 #include "routeopd/routing/reference_divergences.h"
+#include "routeopd/routing/reference_sampling.h"
+#include "routeopd/routing/token_losses.h"
 #include "routeopd/train/optimizer.h"
 #include "testing_files.h"
 
@@ -69,7 +72,8 @@ TEST_F(Ladder, ExactStepsRealiseEveryTarget) {
   }
 }
 
-// Fidelity, leakage and what is left of the mass, against the specification's functions on the rows themselves.
+// Fidelity, leakage and what is left of the mass, against the specification's functions on the rows
+// themselves.
 TEST_F(Ladder, MeasuresEqualTheReference) {
   std::vector<reference::Values> before(bank.states()), teacher(bank.states());
   walk_rows(prober.before().hidden_SH, pair.student.head_VH, bank.teacher_hidden_SX, pair.teacher.head_VH,
@@ -277,6 +281,57 @@ TEST_F(Ladder, StatisticsAreOfTheArmsOwnSupport) {
   EXPECT_NEAR(*wide.student_mass, 1, 1e-5);
   EXPECT_GT(*narrow.coverage, *wide.coverage) << "three pairs cover two ids better than all";
   EXPECT_FALSE(prober.statistics(named("full_rkl")).budget);
+}
+
+// Of the destinations that the pairs use, as in a run's metrics: a control's b' in place of the b that was
+// drawn, and nothing for one outside D.
+TEST_F(Ladder, CoverageIsOfTheDestinationsUsed) {
+  for (const char* arm : {"teacher_deficit", "uniform_deficit", "student_proportional", "rank_matched"}) {
+    const Changes drawn = prober.run(named(arm), Intervention::kPairIsolated).changes;
+    double covered = 0, routed = 0, outside = 0;
+    for (std::size_t s = 0; s < bank.states(); ++s) {
+      const reference::Transport& state = bank.frozen.transport_S[s];
+      std::set<std::int32_t> seen;
+      for (std::size_t i = 3 * s; i < 3 * (s + 1); ++i) {
+        const std::int32_t id = drawn.destination_SM[i];
+        const auto at = std::lower_bound(state.ids.begin(), state.ids.end(), id);
+        const double share = at != state.ids.end() && *at == id
+                                 ? state.q_plus[static_cast<std::size_t>(at - state.ids.begin())]
+                                 : 0;
+        outside += share == 0 ? 1 : 0;
+        if (seen.insert(id).second) covered += share;
+      }
+      ++routed;
+    }
+    EXPECT_NEAR(*prober.statistics(named(arm)).coverage, covered / routed, 1e-5) << arm;
+    EXPECT_EQ(outside > 0, std::string(arm) == "student_proportional" || std::string(arm) == "rank_matched");
+  }
+  EXPECT_EQ(*prober.statistics(named("rank_matched")).coverage, 0);
+  EXPECT_FALSE(prober.statistics(named("routeopd", {{"pairs", "exact"}})).coverage);
+}
+
+// A state that the bank has no route for has no value in any row, whether its logits were set by hand or
+// moved with the weights.
+TEST_F(Ladder, StatesWithoutARouteAreTreatedAlikeInAllRows) {
+  const Bank some = tiny_bank(pair, 40, {{"k", 6}, {"m", 3}, {"delta_m", 0.2}});
+  Prober ladder{some, pair.student, pair.teacher.head_VH, settings(), /*banks_own=*/true};
+  double routed = 0;
+  for (const auto& state : some.frozen.transport_S) routed += state.routed ? 1 : 0;
+  ASSERT_GT(routed, 0);
+  ASSERT_LT(routed, 40);
+  for (const char* arm : {"routeopd", "rank_matched", "sampled_rkl"}) {
+    for (const Intervention kind : kInterventions) {
+      const ProbeArm of = named(arm, {{"delta_m", 0.2}});
+      if (!ladder.applies(of, kind)) continue;
+      const Changes changes = ladder.run(of, kind).changes;
+      for (std::size_t s = 0; s < some.states(); ++s) {
+        const bool judged = some.frozen.transport_S[s].routed;
+        EXPECT_EQ(std::isnan(changes.leakage_S[s]), !judged) << arm << " " << name_of(kind) << " " << s;
+        EXPECT_EQ(std::isnan(changes.mass_after_S[s]), !judged) << arm << " " << name_of(kind) << " " << s;
+        EXPECT_TRUE(judged || std::isnan(changes.fidelity_S[s])) << arm << " " << name_of(kind) << " " << s;
+      }
+    }
+  }
 }
 
 // Budgets by concentration are the arm's, not the bank's.

@@ -1,5 +1,4 @@
 // The renderer's child process, with stand-ins for Python.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/chart_renderer.h"
 

@@ -1,5 +1,4 @@
 // Specifications of figures: structure, data, words, colours, labels.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
@@ -7,15 +6,20 @@
 #include <cmath>
 #include <cstdint>
 
-#include "routeopd/report/charts/directory_charts.h"
+#include "routeopd/report/arms.h"
+#include "routeopd/report/charts/eval_charts.h"
 #include "routeopd/report/charts/palette.h"
+#include "routeopd/report/charts/probe_charts.h"
+#include "routeopd/report/charts/route_records.h"
+#include "routeopd/report/charts/run_charts.h"
 #include "routeopd/report/charts/spec.h"
 #include "routeopd/report/charts/state_pictures.h"
-#include "routeopd/report/charts/study_charts.h"
+#include "routeopd/routing/options.h"
 
 namespace routeopd::report {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -25,13 +29,10 @@ const Json& rows_of(const Block& block) {
 
 // Every block of the figure functions without data.
 std::vector<Block> empty_figures() {
-  return {cost_tradeoff_figure({}),       component_contrasts_figure({}),
-          phase_portrait_figure({}, {}),  dynamics_figure({}),
-          composition_figure({}),         route_records_figure({}, ""),
-          scalar_credit_figure(Json()),   operator_figure(Json()),
-          run_curves_figure({}),          run_time_figure({}),
-          eval_accuracy_figure({}),       eval_lengths_figure({}),
-          probe_distributions_figure({}), probe_strata_figure({})};
+  return {composition_figure({}),   route_records_figure({}, ""), scalar_credit_figure(Json()),
+          operator_figure(Json()),  run_curves_figure({}),        run_time_figure({}),
+          eval_accuracy_figure({}), eval_lengths_figure({}),      probe_distributions_figure({}),
+          probe_strata_figure({})};
 }
 
 Json example() {
@@ -63,22 +64,9 @@ Json example() {
 }
 
 std::vector<Block> full_figures() {
-  return {cost_tradeoff_figure({{"routeopd", {3, 2.5, 3.5}, {60, {}, {}}, 2e9, 16},
-                                {"sampled_rkl", {0, {}, {}}, {50, {}, {}}, 1e9, 0}}),
-          component_contrasts_figure({{"Destination", "rank_matched", {-2, -3, -1}, -0.7}}),
-          phase_portrait_figure({{"routeopd", 80, 20, 64.4}}, {{0, 70, 30}, {5, 75, 25}}),
-          dynamics_figure({{"routeopd", 0, "Mismatch mass", 0.2},
-                           {"routeopd", 5, "Mismatch mass", 0.1},
-                           {"routeopd", 5, "Mismatch mass", 0.3}}),
-          composition_figure({{"routeopd", "correct", 60}, {"routeopd", "reasoning", 40}}),
-          route_records_figure({{0.3, 0.2, 0.8}}, "RouteOPD"),
-          scalar_credit_figure(example()),
+  return {composition_figure({{"routeopd", "correct", 60}, {"routeopd", "reasoning", 40}}),
+          route_records_figure({{0.3, 0.2, 0.8}}, "RouteOPD"), scalar_credit_figure(example()),
           operator_figure(example())};
-}
-
-TEST(Charts, TheAreaOfAMarkerIsTheMemory) {
-  const Json rows = rows_of(full_figures().front());
-  EXPECT_DOUBLE_EQ(rows[0]["area"].get<double>(), 2 * rows[1]["area"].get<double>());
 }
 
 TEST(Charts, SayWhatIsMissingWithoutData) {
@@ -101,35 +89,6 @@ TEST(Charts, HaveTitleDescriptionDataAndTable) {
     EXPECT_TRUE(block.missing.empty()) << block.id;
     EXPECT_EQ(block.chart.dump().find("\"url\""), std::string::npos) << block.id;  // nothing is fetched
   }
-}
-
-TEST(Charts, DynamicsHaveMeanAndBandOverSeeds) {
-  const Block block = full_figures()[3];
-  const Json& last = rows_of(block).back();
-  EXPECT_EQ(last["series"], "RouteOPD");
-  EXPECT_EQ(last["step"], 5);
-  EXPECT_DOUBLE_EQ(last["value"].get<double>(), 0.2);
-  EXPECT_DOUBLE_EQ(last["low"].get<double>(), 0.1);
-  EXPECT_DOUBLE_EQ(last["high"].get<double>(), 0.3);
-  EXPECT_EQ(last["seeds"], 2);
-}
-
-TEST(Charts, DynamicsGiveAFlatLineRoom) {
-  const Block block = dynamics_figure({{"routeopd", 0, "Budget", 0.3},
-                                       {"routeopd", 5, "Budget", 0.3},
-                                       {"routeopd", 0, "Loss", 1},
-                                       {"routeopd", 5, "Loss", 2}});
-  EXPECT_NEAR(rows_of(block)[0]["floor"].get<double>(), 0.27, 1e-12);
-  EXPECT_NEAR(rows_of(block)[0]["ceiling"].get<double>(), 0.33, 1e-12);
-  EXPECT_EQ(rows_of(block)[2]["floor"], 1);
-  EXPECT_EQ(rows_of(block)[2]["ceiling"], 2);
-}
-
-TEST(Charts, PhasePortraitHasSpecificityAndAccuracyInside) {
-  const Block block = full_figures()[2];
-  const Json& row = rows_of(block).front();
-  EXPECT_EQ(row["specificity"], 80);
-  EXPECT_EQ(row["inside"], "64.4");
 }
 
 TEST(Charts, ScalarCreditShowsEveryIdAndTheRest) {
@@ -217,8 +176,8 @@ Rgb rgb_of(const std::string& css_color) {
   return {channel(16), channel(8), channel(0)};
 }
 
-// A segment is seen on both grounds by its fill or by an outline in ink, which contrasts with both; so is its symbol in the
-// legend.
+// A segment is seen on both grounds by its fill or by an outline in ink, which contrasts with both; so is its
+// symbol in the legend.
 TEST(Palette, SegmentsOfBarsAreBoundedOnBothGrounds) {
   const ChartColor &ground = kChartColors[0], &ink = kChartColors[1];
   ASSERT_EQ(ink.name, "ink");
@@ -301,10 +260,30 @@ bool look_different(const SeriesScales& scales) {
   return all_differ(lines) && all_differ(markers);
 }
 
-const std::vector<std::string>& main_eight() {
-  static const std::vector<std::string> arms = {"routeopd", "fixed_mid", "sampled_rkl", "full_rkl",
-                                                "full_fkl", "union_rkl", "union_fkl",   "exact"};
-  return arms;
+// An arm is one line of the list: its preset exists, and no preset is without a line.
+TEST(Arms, AreTheObjectivesArms) {
+  const std::vector<std::string> presets = routing::arm_names();
+  for (const Arm& arm : kArms) {
+    EXPECT_THAT(presets, Contains(std::string(arm.preset()))) << arm.name;
+    Json settings = {{"arm", arm.preset()}};
+    if (!arm.crossing.setting.empty()) settings[std::string(arm.crossing.setting)] = arm.crossing.value;
+    EXPECT_NO_THROW(routing::objective_from(settings)) << arm.name;
+    EXPECT_EQ(find_arm(arm.name), &arm) << "named twice";
+    EXPECT_EQ(arm.style.color.empty(), arm.name.find('-') != std::string_view::npos) << arm.name;
+  }
+  for (const std::string& preset : presets) {
+    // teacher_deficit is fixed_mid under its name as a destination.
+    if (preset != "teacher_deficit") {
+      EXPECT_NE(find_arm(preset), nullptr) << preset;
+    }
+  }
+}
+
+std::vector<std::string> main_eight() {
+  std::vector<std::string> names;
+  for (const Arm& arm : kArms)
+    if (arm.main) names.emplace_back(arm.name);
+  return names;
 }
 
 TEST(Palette, TellsMainArmsApartWithoutColour) {
@@ -312,7 +291,8 @@ TEST(Palette, TellsMainArmsApartWithoutColour) {
   EXPECT_TRUE(all_differ(scales.color["range"]));
   EXPECT_TRUE(all_differ(scales.shape["range"]));
   EXPECT_TRUE(all_differ(scales.dash["range"]));
-  EXPECT_EQ(scales.color["domain"][0], "RouteOPD");
+  EXPECT_EQ(scales.color["domain"].size(), 8U);
+  EXPECT_EQ(scales.color["domain"][0], "sampled-RKL");
 }
 
 TEST(Palette, TellsControlsApart) {
@@ -334,7 +314,7 @@ TEST(Palette, SeedsOfOneArmDiffer) {
   EXPECT_EQ(scales_of_series({"routeopd-seed42"}).color["range"][0], chart_color("blue"));
 }
 
-TEST(Palette, GoesOnWhereColoursEnd) {
+TEST(Palette, ContinuesWhereColoursEnd) {
   std::vector<std::string> names = main_eight();
   while (names.size() < 50) names.push_back("run" + std::to_string(names.size()));
   EXPECT_TRUE(look_different(scales_of_series(names)));

@@ -19,7 +19,7 @@ grade::Comparison example() {
 
 TEST(ComparisonText, ShowsSuitesTheirAverageAndTheWorstChanges) {
   EXPECT_EQ(
-      comparison_report(example(), TableFormat::kText, 1),
+      comparison_report(example(), table::TableFormat::kText, 1),
       "A: runs/a\n"
       "B: runs/b\n"
       "\n"
@@ -42,14 +42,14 @@ TEST(ComparisonText, ShowsSuitesTheirAverageAndTheWorstChanges) {
 TEST(ComparisonText, OneSuiteHasNoAverageAndAnIdNoLineFeed) {
   grade::Comparison comparison = example();
   comparison.suites.erase(comparison.suites.begin());
-  const std::string text = comparison_report(comparison, TableFormat::kText);
+  const std::string text = comparison_report(comparison, table::TableFormat::kText);
   EXPECT_THAT(text, Not(HasSubstr("average ")));
   EXPECT_THAT(text, HasSubstr("\np_2 x             0           1      +1\n"));
   EXPECT_THAT(text, Not(HasSubstr("shown")));
 }
 
 TEST(ComparisonMarkdown, IsTheSameInTablesWithIdsEscaped) {
-  const std::string text = comparison_report(example(), TableFormat::kMarkdown);
+  const std::string text = comparison_report(example(), table::TableFormat::kMarkdown);
   EXPECT_THAT(
       text,
       HasSubstr("A: runs/a  \nB: runs/b\n\n| suite | problems | samples | A | B | B-A | 95 % interval | "
@@ -63,7 +63,7 @@ TEST(ComparisonMarkdown, IsTheSameInTablesWithIdsEscaped) {
 }
 
 TEST(ComparisonLatex, HasWordsAsComments) {
-  const std::string text = comparison_report(example(), TableFormat::kLatex);
+  const std::string text = comparison_report(example(), table::TableFormat::kLatex);
   EXPECT_THAT(text, HasSubstr("% A: runs/a\n% B: runs/b\n\n\\begin{tabular}{lrrrrrrrrrr}\n"));
   EXPECT_THAT(text, HasSubstr("\n% math: 2 of 4 problems changed\n\\begin{tabular}"));
 }
@@ -72,7 +72,7 @@ TEST(MacroReport, ShowsPairsThenMeans) {
   const grade::MacroRow aime{"aime", 2, 0.1, 0.2, {0.1, 0.05, 0.15}, {1, 2, 3, 4}};
   const grade::MacroRow all{"average", 2, 0.3, 0.45, {0.15, 0.1, 0.2}, {5, 6, 7, 8}};
   EXPECT_EQ(
-      macro_report({{example(), example()}, {.draws = 500}, {aime}, all}, TableFormat::kText),
+      macro_report({{example(), example()}, {.draws = 500}, {aime}, all}, table::TableFormat::kText),
       "A → B, average over suites      A      B    B-A     95 % interval  both  A only  B only  neither\n"
       "--------------------------  -----  -----  -----  ----------------  ----  ------  ------  -------\n"
       "runs/a → runs/b             30.00  31.25  +1.25  [-10.00, +12.50]    43       9      80      356\n"

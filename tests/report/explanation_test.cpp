@@ -8,6 +8,7 @@
 #include <regex>
 
 #include "routeopd/base/utf8.h"
+#include "routeopd/report/explanation_page.h"
 #include "routeopd/report/mass_colors.h"
 
 namespace routeopd::report {

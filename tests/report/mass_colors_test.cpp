@@ -30,7 +30,8 @@ TEST(MassColors, BlackAndWhiteHaveTheContrastThatWcagGivesThem) {
   EXPECT_NEAR(contrast({119, 119, 119}, {255, 255, 255}), 4.48, 0.005) << "WCAG's own example of a near miss";
 }
 
-// Order is seen without hues: each level is lighter (or darker) than the one before by a ratio that grey paper shows.
+// Order is seen without hues: each level is lighter (or darker) than the one before by a ratio that grey
+// paper shows.
 TEST(MassColors, LightnessIsOrderedAndTextReadsOnEveryLevel) {
   const auto expect_ordered = [](const std::vector<Rgb>& ramp, bool rising) {
     for (std::size_t i = 0; i < ramp.size(); ++i) {

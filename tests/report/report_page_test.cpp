@@ -1,5 +1,4 @@
 // Reports of directories, and their page.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/report_page.h"
 
@@ -8,8 +7,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "report/synthetic_study.h"
 #include "routeopd/report/directory_report.h"
+#include "routeopd/report/report_files.h"
 #include "testing_files.h"
 
 namespace routeopd::report {
@@ -21,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 Block block_of(const std::string& id, bool chart) {
-  TextTable table({{"name", Align::kLeft}, {"value", Align::kRight}});
+  table::TextTable table({{"name", table::Align::kLeft}, {"value", table::Align::kRight}});
   table.add({"<i>", "1.5"});
   return {.id = id,
           .title = "Title <b>",
@@ -174,7 +173,7 @@ TEST(DirectoryReport, KnowsDirectoriesByTheirFiles) {
     const std::string path = directory.path() / ("d-" + file);
     std::filesystem::create_directory(path);
     directory.write("d-" + file + "/" + file, "{}");
-    return kind_of_directory(path);
+    return kind_of_directory(path, "study.json");
   };
   EXPECT_EQ(kind("study.json"), DirectoryKind::kStudy);
   EXPECT_EQ(kind("probe.json"), DirectoryKind::kProbe);
@@ -187,28 +186,33 @@ TEST(DirectoryReport, KnowsDirectoriesByTheirFiles) {
   EXPECT_THAT(error_of([&] { kind_of_directory(directory.path() / "none"); }), HasSubstr("is no directory"));
 }
 
-TEST(DirectoryReport, OfAStudyHasEveryFigure) {
+// How a study is read is handed in; without it there is none.
+TEST(DirectoryReport, TakesChaptersOfStudies) {
   const TemporaryDirectory directory;
-  const SyntheticStudy study(directory.path());
-  const Report report = report_of({directory.path()}, "A study");
-  EXPECT_EQ(report.title, "A study");
-  EXPECT_FALSE(report.verdict.empty());
-  ASSERT_GT(report.sections.size(), 3U);
-  EXPECT_EQ(report.sections[0].title, "What was run");
-  std::vector<std::string> ids;
-  for (const Block& block : report.sections[1].blocks) ids.push_back(block.id);
-  EXPECT_THAT(ids, ElementsAre("cost-tradeoff", "component-contrasts", "phase-portrait", "dynamics",
-                               "composition", "route-records", "scalar-credit", "operator"));
-  EXPECT_GE(charted(report).size(), 6U);
-  EXPECT_EQ(report_html(report, {}), report_html(report_of({directory.path()}, "A study"), {}));
-}
-
-TEST(DirectoryReport, OfAnEmptyStudySaysWhatIsMissing) {
-  const TemporaryDirectory directory;
-  directory.write("study.json", "{\"kind\":\"study\"");
-  const Report report = report_of({directory.path()}, "");
-  EXPECT_FALSE(report.missing.empty());
-  for (const Block& block : report.sections[1].blocks) EXPECT_EQ(block.missing.size(), 1U) << block.id;
+  std::vector<std::string> directories;
+  for (const char* name : {"a", "b"}) {
+    directories.push_back(directory.path() / name);
+    std::filesystem::create_directory(directories.back());
+    directory.write(std::string(name) + "/s.json", "{}");
+  }
+  EXPECT_THAT(error_of([&] { report_of(directories, ""); }), HasSubstr("holds none of probe.json"));
+  const StudyReader reader{.manifest = "s.json",
+                           .read = [](const std::string&, const std::vector<JudgeFiles>&) {
+                             return Chapter{.facts = {{"kind", "study"}},
+                                            .verdict = "Found.",
+                                            .sections = {{"Tables", {block_of("x", false)}}},
+                                            .missing = {"m"}};
+                           }};
+  const Report one = report_of({directories[0]}, "", reader);
+  EXPECT_EQ(one.title, "Report of " + directories[0]);
+  EXPECT_EQ(one.verdict, "Found.");
+  ASSERT_EQ(one.sections.size(), 2U);
+  EXPECT_EQ(one.sections[0].blocks[0].table->rows()[0][2], "study");
+  EXPECT_EQ(one.sections[1].title, "Tables");
+  EXPECT_THAT(one.missing, ElementsAre("m"));
+  const Report two = report_of(directories, "", reader);
+  EXPECT_EQ(two.verdict, directories[0] + ": Found. " + directories[1] + ": Found.");
+  EXPECT_EQ(two.sections[2].title, "Tables, " + directories[1]);
 }
 
 }  // namespace

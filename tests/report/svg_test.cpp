@@ -1,5 +1,4 @@
 // Drawings of another program: what a page takes of them, and what it does not.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/svg.h"
 

@@ -1,12 +1,13 @@
 // The exact steps realise what they promise, on random states.
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/routing/exact_steps.h"
+#include "routeopd/routing/reference_divergences.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
 
+#include "routeopd/routing/reference_sampling.h"
 #include "routing/random_states.h"
 #include "testing_errors.h"
 

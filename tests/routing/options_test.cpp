@@ -1,5 +1,4 @@
 // The table of objective settings: presets, overrides, printing and reading back.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/routing/options.h"
 

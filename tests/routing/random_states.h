@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "routeopd/routing/reference.h"
+#include "routeopd/routing/reference_sampling.h"
 #include "routeopd/types/state_batch.h"
 
 namespace routeopd::routing::testing {

@@ -6,9 +6,14 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <random>
+#include <set>
+#include <string>
 
+#include "routeopd/routing/reference_sampling.h"
 #include "routing/random_states.h"
 
 namespace routeopd::routing {
@@ -214,6 +219,42 @@ TEST(RouteStates, StatisticsEqualTheirDefinitions) {
       EXPECT_NEAR(routes.support.log_p_teacher_L[begin + i], std::log(state.p_teacher[i]), 1e-5);
       EXPECT_NEAR(routes.support.bounded_L[begin + i], state.bounded[i], 1e-5);
     }
+  }
+}
+
+// Of the destinations that the pairs use: one outside D counts nothing, one that comes twice counts once.
+TEST(RouteStates, CoverageIsOfTheDestinationsUsed) {
+  std::mt19937 random(8);
+  std::vector<FullState> full;
+  for (int n = 0; n < 100; ++n) full.push_back(testing::random_state(random, 60));
+  for (const char* arm :
+       {"teacher_deficit", "uniform_deficit", "student_proportional", "random_background", "rank_matched"}) {
+    const ObjectiveOptions options = objective_from({{"arm", arm}, {"k", 6}, {"m", 4}});
+    const OwnedBatch batch(full, options, kSeed);
+    const Routes routes = route_states(batch.view, options, kSeed, 1);
+    int twice = 0, outside = 0, inside = 0;
+    for (std::size_t n = 0; n < full.size(); ++n) {
+      ASSERT_EQ(routes.routed_N[n], 1);
+      const reference::Transport state = testing::transport_of(full[n], options);
+      std::set<std::int32_t> seen;
+      double covered = 0;
+      for (std::size_t i = 4 * n; i < 4 * (n + 1); ++i) {
+        const std::int32_t id = routes.destination_NM[i];
+        const auto at = std::find(state.ids.begin(), state.ids.end(), id) - state.ids.begin();
+        const bool in_d = at < std::ssize(state.ids) && state.deficit[static_cast<std::size_t>(at)] > 0;
+        (in_d ? inside : outside) += 1;
+        if (!seen.insert(id).second) {
+          ++twice;
+        } else if (in_d) {
+          covered += state.q_plus[static_cast<std::size_t>(at)];
+        }
+      }
+      EXPECT_NEAR(routes.coverage_N[n], covered, 1e-5) << arm;
+    }
+    EXPECT_GT(twice, 0) << arm;
+    const std::string name = arm;
+    EXPECT_EQ(inside > 0, name != "random_background" && name != "rank_matched") << arm;
+    EXPECT_EQ(outside > 0, name != "teacher_deficit" && name != "uniform_deficit") << arm;
   }
 }
 

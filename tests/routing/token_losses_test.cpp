@@ -6,11 +6,10 @@
 #include <cmath>
 #include <functional>
 
-#include "routeopd/routing/exact_coupling.h"
-#include "routeopd/routing/huber.h"
 #include "routeopd/routing/reference.h"
 #include "routeopd/routing/reference_divergences.h"
-#include "routeopd/routing/union_kl.h"
+#include "routeopd/routing/reference_sampling.h"
+#include "routeopd/routing/token_losses.h"
 #include "routing/random_states.h"
 
 namespace routeopd::routing {

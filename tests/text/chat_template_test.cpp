@@ -1,4 +1,5 @@
-// Chats against goldens of transformers (goldens/make_template_goldens.py), and the templates of model directories.
+// Chats against goldens of transformers (goldens/make_template_goldens.py), and the templates of model
+// directories.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/text/chat_template.h"
 
@@ -185,7 +186,8 @@ TEST(ChatTemplateFiles, SpecialTokensAreThoseOfTransformers) {
       "{{ [bos_token, eos_token, unk_token, image_token, boi_token, added_token, add_bos_token] }}");
   directory.write("tokenizer_config.json",
                   R"({"bos_token": {"__type": "AddedToken", "content": "<s>"}, "eos_token": "</s>",
-      "unk_token": null, "add_bos_token": true, "image_token": "<i>", "extra_special_tokens": {"boi_token": "<b>"}})");
+      "unk_token": null, "add_bos_token": true, "image_token": "<i>",
+      "extra_special_tokens": {"boi_token": "<b>"}})");
   EXPECT_EQ(read_chat_templates(directory.path())->render(user("x")),
             "['<s>', '</s>', Undefined, '<i>', '<b>', Undefined, Undefined]");
   directory.write("special_tokens_map.json",

@@ -1,4 +1,4 @@
-// The compatibility gate: every check passes on a pair that agrees and names the first difference of one that does not.
+// The compatibility gate: every check passes on an equal pair and names the first difference of another.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/text/compatibility.h"
 
@@ -47,7 +47,7 @@ class Gate : public ::testing::Test {
     return check_compatibility(directory_.path() / "student", directory_.path() / "teacher");
   }
 
-  // What is said of one check, "" when it passed; the verdict of the whole follows.
+  // The detail of one check, "" if it passed; the overall result must agree.
   std::string failure(const std::string& name) const {
     const Compatibility pair = checked();
     EXPECT_EQ(pair.passed(), pair.first_difference().empty());
@@ -121,7 +121,7 @@ TEST_F(Gate, ComparesTemplates) {
   tokenizer_config_["chat_template"] = std::string(kTemplate) + "x";
   EXPECT_THAT(failure("template"), HasSubstr("default, line 3: "));
   EXPECT_THAT(failure("chats"), HasSubstr("\"a problem\": token"));
-  // Another text that renders alike is told apart by the text alone.
+  // A template that renders the same is distinguished by its text alone.
   tokenizer_config_["chat_template"] = std::string(kTemplate) + "{# the same #}";
   EXPECT_THAT(failure("template"), HasSubstr("line 3: \"{% endfor %}\" with the student"));
   EXPECT_EQ(failure("chats"), "");
@@ -138,13 +138,13 @@ TEST_F(Gate, AChatThatOneTemplateRefusesIsADifference) {
   EXPECT_THAT(failure("chats"), HasSubstr("no system"));
   write("student");
   EXPECT_TRUE(checked().passed()) << checked().first_difference();
-  // A template that refuses everything agrees with itself and is of no use.
+  // A template that refuses everything agrees with itself and is useless.
   tokenizer_config_["chat_template"] = "{{ raise_exception('never') }}";
   write("student");
   EXPECT_THAT(failure("chats"), HasSubstr("both templates refuse every chat"));
 }
 
-// The same vocabulary, another normalizer: only the suite can tell.
+// The same vocabulary with another normalizer: only the suite shows the difference.
 TEST_F(Gate, ComparesTheIdsOfChats) {
   tokenizer_["normalizer"] = nullptr;
   EXPECT_THAT(failure("chats"), HasSubstr("\"scripts, signs and joined emoji\": token"));

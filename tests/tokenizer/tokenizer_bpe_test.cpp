@@ -1,5 +1,4 @@
 // Merging against the definition of byte-pair encoding: the pair of lowest rank, the leftmost, one at a time.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -19,7 +18,7 @@ namespace {
 
 using Pair = std::pair<std::string, std::string>;
 
-// Merges in any order: a token may be made of parts that later merges make, and in several ways.
+// Merges in any order: a token may consist of parts from later merges, and in several ways.
 std::vector<Pair> random_merges(std::mt19937& random) {
   std::vector<std::string> tokens = {"a", "b", "c"};
   std::vector<Pair> merges;
@@ -66,7 +65,7 @@ TEST(Bpe, MergesAsItIsDefined) {
     }
     const Json file = {{"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", list}}}};
     const Tokenizer tokenizer = Tokenizer::from_json(file.dump(), "test");
-    // Words that are merged by looking over them, with a heap, and with a list for each rank.
+    // Words short enough to search, for a heap, and for a list per rank.
     for (const std::size_t length : {1U, 2U, 7U, 31U, 32U, 33U, 100U, 300U, round % 15 == 0 ? 4200U : 40U}) {
       std::string word;
       while (word.size() < length) word += static_cast<char>('a' + random() % (round % 3 + 1));
@@ -82,7 +81,7 @@ TEST(MergeQueue, BothGiveTheSameOrder) {
   MergeHeap heap;
   MergeBuckets buckets;
   for (int step = 0; step < 20'000; ++step) {
-    if (heap.empty() || random() % 5 < (step / 1000 % 2 == 0 ? 3U : 2U)) {  // grows and shrinks in turns
+    if (heap.empty() || random() % 5 < (step / 1000 % 2 == 0 ? 3U : 2U)) {  // grows and shrinks in turn
       const MergeOffer offer = {static_cast<std::int32_t>(random() % 7),
                                 static_cast<std::int32_t>(random() % 1000)};
       heap.push(offer);

@@ -45,7 +45,7 @@ Json metaspace(const std::string& scheme) {
   return {{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", scheme}, {"split", true}};
 }
 
-// Ids at random, many of them of the first 300, which are bytes and single characters.
+// Random ids, many of them among the first 300, which are bytes and single characters.
 std::vector<std::int32_t> random_ids(const Tokenizer& tokenizer, std::mt19937& random) {
   std::vector<std::int32_t> ids(random() % 24);
   for (std::int32_t& id : ids) {
@@ -97,7 +97,7 @@ TEST(StreamDecoder, PiecesAreTheWholeText) {
   EXPECT_GT(texts, 10'000);
 }
 
-// What add() gives for each id, and finish() at the end.
+// What add() returns for each id, and finish() at the end.
 std::vector<std::string> pieces_of(const Tokenizer& tokenizer, const std::vector<std::string>& tokens) {
   StreamDecoder stream(tokenizer);
   std::vector<std::string> pieces;
@@ -119,7 +119,7 @@ TEST(StreamDecoder, GivesARunOfBytesWhenItIsSure) {
       << "a run that is broken stays so, and is given out at once";
 }
 
-// The library's parser of numbers takes a sign.
+// The number parser of `tokenizers` accepts a sign.
 TEST(Decoder, AByteTokenMayHaveASign) {
   const Json vocabulary = {{"<0x+A>", 0}, {"<0x+a>", 1}, {"<0x-A>", 2},
                            {"<0xA+>", 3}, {"<0x7a>", 4}, {"<0x7>", 5}};
@@ -154,8 +154,8 @@ TEST(StreamDecoder, AnIdThatIsNoneLeavesItAsItWas) {
   EXPECT_EQ(stream.add(tokenizer.id_of("©")), "é");
 }
 
-// Of ids at random where the decoder is ByteLevel; of texts where it is byte fallback, which makes each byte of a broken
-// run U+FFFD. What a decoder drops before a text is a space.
+// For random ids if the decoder is ByteLevel; for texts if it is byte fallback, which turns each byte of a
+// broken run into U+FFFD. What a decoder drops before a text is a space.
 TEST(TokenBytes, AreTheTextOneBehindAnother) {
   std::mt19937 random(5);
   const auto expect_text = [](const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids) {

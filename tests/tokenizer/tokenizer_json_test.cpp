@@ -1,5 +1,4 @@
 // The fast JSON scanner against nlohmann's parser: the same values, and the same texts refused.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/tokenizer/json_scanner.h"
 
@@ -13,7 +12,7 @@
 namespace routeopd::tokenizer {
 namespace {
 
-// The value that the scanner's calls build, discarded where it throws.
+// The value built from the scanner's calls; discarded if it throws.
 Json scanned(std::string_view text) {
   Json value;
   nlohmann::detail::json_sax_dom_parser<Json> builder(value, false);
@@ -110,8 +109,8 @@ TEST(JsonScanner, TakesAndRefusesWhatNlohmannDoes) {
 }
 
 TEST(JsonScanner, DamagedTextIsTakenOrRefusedAlike) {
-  const std::string whole =
-      R"( {"a": [1, -2, 3.5e-3, true, false, null, "x\u00e9\ud83d\ude42\n"], "b": {"c": {}, "d": [[]]}, "é": "Ġ"} )";
+  const std::string whole = R"( {"a": [1, -2, 3.5e-3, true, false, null, "x\u00e9\ud83d\ude42\n"],)"
+                            R"( "b": {"c": {}, "d": [[]]}, "é": "Ġ"} )";
   ASSERT_TRUE(alike(whole));
   ASSERT_FALSE(scanned(whole).is_discarded());
   constexpr std::string_view kTelling = R"( {}[]",:\u0123456789.-+eEtrufalsn)";

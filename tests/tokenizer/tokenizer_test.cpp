@@ -1,5 +1,5 @@
-// The tokenizer against goldens of Hugging Face's `tokenizers` (goldens/make_tokenizer_goldens.py), and what it
-// refuses by name.
+// The tokenizer against goldens of Hugging Face's `tokenizers` (goldens/make_tokenizer_goldens.py), and what
+// it refuses by name.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/tokenizer/tokenizer.h"
 
@@ -29,7 +29,7 @@ Tokenizer made_of(const Json& file) {
   return Tokenizer(directory.path());
 }
 
-// What `change` makes the tokenizer say.
+// The error after `change` to the file.
 template <class Change>
 std::string error_after(const std::string& name, const Change& change) {
   Json file = golden_json(name);
@@ -131,7 +131,7 @@ TEST(Tokenizer, RefusesComponentsByName) {
                                      {"prepend_scheme", "first"}}),
               HasSubstr("expected prepend_scheme never"));
   EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0", {{"type", "ByteLevel"}}),
-              HasSubstr("expected ByteLevel as the last step, got ByteLevel behind it"));
+              HasSubstr("expected ByteLevel as the last step, got ByteLevel after it"));
   EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0/behavior", "removed"),
               HasSubstr("Split: behavior: expected Removed | Isolated"));
   EXPECT_THAT(set("/pre_tokenizer/pretokenizers/0/invert", nullptr), HasSubstr("expected invert, got none"));
@@ -188,10 +188,11 @@ TEST(Tokenizer, RefusesTokensThatTheNormalizerDeletes) {
                             file["normalizer"] = {
                                 {"type", "Strip"}, {"strip_left", true}, {"strip_right", false}};
                           }),
-              HasSubstr("expected no prepend_scheme first behind a normalizer that deletes text"));
+              HasSubstr("expected no prepend_scheme first after a normalizer that deletes text"));
 }
 
-// A match that is not a single word is plain text, all of it, as in `tokenizers`: no other token is looked for inside.
+// A match that is not a single word is plain text as a whole, as in `tokenizers`: no other token is searched
+// inside.
 TEST(Tokenizer, ATokenThatIsNoSingleWordHidesThoseInside) {
   Json file = golden_json("words");
   Json inner = file["added_tokens"][0];
@@ -229,7 +230,7 @@ TEST(Tokenizer, RefusesRepeatedKeys) {
               HasSubstr("expected at most 64 nested levels"));
 }
 
-// The library itself takes one or the other from run to run.
+// `tokenizers` itself chooses one or the other from run to run.
 TEST(Tokenizer, OfTwoTokensWithOneNormalFormTheSpecialOneCounts) {
   Json file = golden_json("qwen");
   Json token = file["added_tokens"][0];
@@ -288,7 +289,7 @@ TEST(Tokenizer, RefusesTablesThatContradictThemselves) {
               HasSubstr("expected an id of its own, got 270, which is x y's"));
 }
 
-// A word of 100 kB: a merge loop that looks over the whole word for each merge takes 10^10 steps.
+// A word of 100 kB: a merge loop that searches the whole word for each merge takes 10^10 steps.
 TEST(Tokenizer, ALongWordTakesNoTimeAtAll) {
   Json file = golden_json("words");
   file["added_tokens"].clear();

@@ -1,4 +1,5 @@
-// How text is cut and normalised: matchers by hand against Oniguruma, NFC against `tokenizers`, and what long texts cost.
+// How text is cut and normalized: hand-written matchers against Oniguruma, NFC against `tokenizers`, and the
+// time for long texts.
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,7 +63,7 @@ TEST(WordMatcher, CutsAsOnigurumaDoes) {
 TEST(WordMatcher, EveryCharacterIsOfTheClassThatOnigurumaIsTold) {
   const SplitPattern fast = SplitPattern::regex(kQwen2Pattern);
   const SplitPattern reference = SplitPattern::regex(kQwen2Pattern, SplitPattern::Engine::reference);
-  // Beyond the last letters, every 97th will do.
+  // After the last letters, every 97th is enough.
   for (char32_t point = 1; point < 0x110000; point += point < 0x33000 ? 1 : 97) {
     if (point >= 0xD800 && point <= 0xDFFF) continue;
     std::string text = "a";
@@ -75,7 +76,7 @@ TEST(WordMatcher, EveryCharacterIsOfTheClassThatOnigurumaIsTold) {
 }
 
 TEST(SplitPattern, CategoriesAreThoseOfTokenizers) {
-  // Letters since Unicode 15, whatever this system's Oniguruma knows.
+  // Letters since Unicode 15, whatever version this system's Oniguruma has.
   const std::string text = "a\U00031350\U0002EBF0.";
   EXPECT_EQ(words_of(SplitPattern::regex(R"(\p{L}+)"), text).front(), "a\U00031350\U0002EBF0");
   EXPECT_EQ(words_of(SplitPattern::regex(R"([\p{Lo}]+)"), text)[1], "\U00031350\U0002EBF0");
@@ -84,7 +85,7 @@ TEST(SplitPattern, CategoriesAreThoseOfTokenizers) {
   EXPECT_EQ(words_of(SplitPattern::regex(R"(\\p\{L\})"), R"(x\p{L})").back(), R"(\p{L})");
 }
 
-// Each is of the release of Unicode that its part of `tokenizers` knows: Digits know a later one than patterns do.
+// Each follows the Unicode version of its part of `tokenizers`: Digits have a later one than patterns.
 TEST(CharClasses, AreThoseOfTheirParts) {
   const std::uint8_t* classes = char_classes();
   EXPECT_EQ(classes[U'5'], kNumber | kNumericChar | kWordChar);
@@ -123,7 +124,7 @@ TEST(Nfc, PlainTextIsItsOwn) {
   }
 }
 
-// Of this thread's own work: what else the machine does is not in it.
+// This thread's own processor time, without other work on the machine.
 double processor_seconds() {
   timespec time = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -142,8 +143,8 @@ std::string repeated(const std::string& unit, std::size_t bytes) {
   return text;
 }
 
-// Sixteen times the length: 16 log 16 is some 20 times the time, a square 256 times. Each is taken at its best; what else
-// the machine does to the caches can spoil a measurement, but not ten in a row.
+// At sixteen times the length, n log n takes about 20 times as long, n^2 takes 256 times. The best of ten
+// measurements counts: other work on the machine can disturb one, but not all.
 void expect_not_quadratic(const Tokenizer& tokenizer, const std::string& name, const std::string& unit) {
   double small = 1e9;
   double large = 1e9;
@@ -162,7 +163,7 @@ TEST(Tokenizer, NothingIsQuadratic) {
   }
 }
 
-// Each space is a token that takes all the white space behind it along, in which the next one stands.
+// Each space is a token that includes all white space after it, in which the next token is.
 TEST(Tokenizer, WhiteSpaceIsLookedThroughOnce) {
   Json file = golden_json("trained");
   for (const char* side : {"lstrip", "rstrip"}) {
@@ -173,7 +174,8 @@ TEST(Tokenizer, WhiteSpaceIsLookedThroughOnce) {
   }
 }
 
-// The example of the library's documentation. Every piece of the text is a token, so that the words can be seen.
+// The example of the library's documentation. Every piece of the text is a token, so that the words are
+// visible.
 TEST(PreTokenizer, EachBehaviourOfASplit) {
   const std::string text = "the-final--countdown";
   Json vocabulary = Json::object();

@@ -107,8 +107,8 @@ class Training {
     engine_.refresh();
     engine::rescore(engine_, rollout, recipe_.objective.k);
     if (routes.old_NM.empty()) return;
-    const auto at_source = engine_.gather(rollout, routes.source_NM, routes.pairs);
-    const auto at_destination = engine_.gather(rollout, routes.destination_NM, routes.pairs);
+    const auto at_source = engine_.gather(rollout, routes.source_NM, routes.pairs).gathered_NG;
+    const auto at_destination = engine_.gather(rollout, routes.destination_NM, routes.pairs).gathered_NG;
     for (std::size_t i = 0; i < routes.old_NM.size(); ++i)
       routes.old_NM[i] = at_destination[i] - at_source[i];
   }

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/base/child_process.h"
 
@@ -57,7 +56,7 @@ struct Pipe {
   }
 };
 
-// A started child that is ended, and waited for, unless wait() was called.
+// A started child. The destructor kills it and waits for it unless wait() was called.
 class Child {
  public:
   Child(const std::vector<std::string>& words, int in, int out, int err) {
@@ -82,11 +81,11 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  // Its status once it has ended; none while it runs and `now` is said.
-  std::optional<int> wait(bool now = false) {
+  // The status of the child after its end. With `poll` it does not wait: nullopt while the child runs.
+  std::optional<int> wait(bool poll = false) {
     int status = 0;
     pid_t ended = 0;
-    while ((ended = ::waitpid(id_, &status, now ? WNOHANG : 0)) < 0 && errno == EINTR) {
+    while ((ended = ::waitpid(id_, &status, poll ? WNOHANG : 0)) < 0 && errno == EINTR) {
     }
     if (ended == 0) return std::nullopt;
     id_ = -1;
@@ -97,7 +96,7 @@ class Child {
   pid_t id_ = -1;
 };
 
-// Standard input is a file without a name: a child that reads none of it, or ends early, costs no signal.
+// Standard input is an unnamed file, not a pipe: a child that does not read it all raises no SIGPIPE here.
 std::unique_ptr<std::FILE, CloseFile> file_of(std::string_view input) {
   std::unique_ptr<std::FILE, CloseFile> file(std::tmpfile());
   if (!file || std::fwrite(input.data(), 1, input.size(), file.get()) != input.size() ||
@@ -149,7 +148,7 @@ ChildAnswer run_child(const std::vector<std::string>& words, std::string_view in
   }
   std::optional<int> status;
   while (!(status = child.wait(true)))
-    ::poll(nullptr, 0, std::min(time_left(), 5));  // it may run on without outputs
+    ::poll(nullptr, 0, std::min(time_left(), 5));  // it may run after closing its outputs
   answer.status = *status;
   return answer;
 }

@@ -1,5 +1,4 @@
-// Another program, run without a shell: words in, bytes in, bytes out, each bounded.
-//
+// Another program, run without a shell: arguments and bytes in, bytes out, each bounded.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,10 +11,9 @@
 namespace routeopd {
 
 struct ChildLimits {
-  std::chrono::milliseconds time{60'000};   // from the start to the end of the child
+  std::chrono::milliseconds time{60'000};   // from start to end
   std::size_t out = std::size_t{64} << 20;  // bytes of its standard output
-  std::size_t err =
-      std::size_t{64} << 10;  // bytes of its standard error that are kept; what is more is dropped
+  std::size_t err = std::size_t{64} << 10;  // bytes of its standard error to keep
 };
 
 struct ChildAnswer {
@@ -23,8 +21,9 @@ struct ChildAnswer {
   std::string out, err;
 };
 
-// Runs words[0], found on PATH where it has no slash, with the other words as arguments and `input` as standard input.
-// Waits for its end. Throws UserError when it cannot be started, and when a limit is passed: the child is then ended.
+// Runs words[0], found on PATH where it has no slash, with the other words as arguments and `input` as
+// standard input. Waits for its end. Throws UserError when it cannot be started or exceeds a limit; it is
+// then killed.
 ChildAnswer run_child(const std::vector<std::string>& words, std::string_view input,
                       const ChildLimits& limits = {});
 

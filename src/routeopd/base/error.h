@@ -1,4 +1,5 @@
-// How the library fails: UserError for anything a user or a file can cause, ROUTEOPD_INVARIANT for our own bugs.
+// How the library fails: UserError for anything a user or a file can cause, ROUTEOPD_INVARIANT for our own
+// bugs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,8 +13,8 @@
 
 namespace routeopd {
 
-// A wrong input, file or answer from a server. The message is one sentence: what, where, what was expected, what to
-// try. Only main() prints it.
+// A wrong input, file or answer from a server. The message is one sentence: what, where, what was expected,
+// what to try. Only main() prints it.
 class UserError : public std::runtime_error {
  public:
   explicit UserError(const std::string& message) : std::runtime_error(message) {}
@@ -30,6 +31,7 @@ class UserError : public std::runtime_error {
 
 }  // namespace routeopd
 
-// Aborts with file and line unless `condition` holds, which only a bug of ours can break. Checked in every build.
+// Aborts with file and line unless `condition` holds, which only a bug of ours can break. Checked in every
+// build.
 #define ROUTEOPD_INVARIANT(condition) \
   ((condition) ? void(0) : ::routeopd::fail_invariant(__FILE__, __LINE__, #condition))

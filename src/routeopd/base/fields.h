@@ -31,7 +31,7 @@ using Fields = std::vector<Field<Struct>>;
 template <class Enum>
 using Choices = std::vector<std::pair<std::string, Enum>>;
 
-// What a command line's word means as a JSON value: a number, true or false where it reads as one, else a string.
+// A word of the command line as a JSON value: a number, true or false where it reads as one, else a string.
 Json value_of_word(const std::string& word);
 
 // The known name nearest to `name` by edit distance.
@@ -47,7 +47,7 @@ struct Range {
   bool low_open = false;  // low itself is refused
 };
 
-// Throws unless `value` is a finite number in `range` (and whole, if asked).
+// Throws unless `value` is a finite number in `range` (a whole one with `whole`).
 double number_in(const Json& value, const Range& range, bool whole = false);
 
 template <class Struct, class Number>

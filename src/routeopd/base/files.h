@@ -1,5 +1,5 @@
-// Files and directories that appear under their names complete or not at all (written under another name in the same
-// place, flushed to the disk, renamed), and directories that one process at a time works in.
+// Files and directories that appear under their names complete or not at all (written under another name in
+// the same place, flushed to the disk, renamed), and directories that one process at a time works in.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -36,13 +36,14 @@ class AtomicFile {
 // A whole file at once.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-// Removes the temporary files of `path` that killed processes left. Only for a directory that no other process writes to.
+// Removes the temporary files of `path` that killed processes left. Only for a directory that no other
+// process writes to.
 void remove_partial_files(const std::filesystem::path& path);
 
 class AtomicDirectory {
  public:
-  // Throws UserError when the name is taken, or when the directory cannot be created. Until commit() it is called
-  // NAME.partial-PID; what another process left under its own such name is not removed.
+  // Throws UserError when the name is taken, or when the directory cannot be created. Until commit() it is
+  // called NAME.partial-PID; what another process left under its own such name is not removed.
   explicit AtomicDirectory(std::filesystem::path name);
   // Removes what was written unless commit() was called.
   ~AtomicDirectory();
@@ -60,11 +61,12 @@ class AtomicDirectory {
   bool committed_ = false;
 };
 
-// Creates a directory and its parents for a command's results. Throws UserError when it exists and is not empty:
-// nothing is overwritten.
+// Creates a directory and its parents for a command's results. Throws UserError when it exists and is not
+// empty: nothing is overwritten.
 void make_result_directory(const std::filesystem::path& path);
 
-// Held while one process works in a directory. The system releases the lock when the process ends, however it ends.
+// Held while one process works in a directory. The system releases the lock when the process ends, however it
+// ends.
 class DirectoryLock {
  public:
   // Throws UserError when another process holds the lock.

@@ -18,7 +18,8 @@
 namespace routeopd {
 namespace {
 
-// SHA-256: the first 32 bits of the fractional parts of the cube roots of the first 64 primes (the standard's table).
+// SHA-256: the first 32 bits of the fractional parts of the cube roots of the first 64 primes (the standard's
+// table).
 constexpr std::array<std::uint32_t, 64> kShaRounds = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -61,8 +62,8 @@ void take_blocks_plain(ShaState& state, const std::uint8_t* bytes, std::size_t c
 }
 
 #if defined(__x86_64__)
-// With the processor's instructions: each register holds four of the eight words, each pass of the inner loop does four
-// rounds.
+// With the processor's instructions: each register holds four of the eight words, each pass of the inner loop
+// does four rounds.
 __attribute__((target("sha,sse4.1"))) void take_blocks_x86(ShaState& state, const std::uint8_t* bytes,
                                                            std::size_t count) {
   const auto load = [](const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); };

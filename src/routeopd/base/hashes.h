@@ -1,4 +1,5 @@
-// Hashes: SHA-256 to name files by their contents, CRC-32C for record files, and keyed 64-bit hashes for tables.
+// Hashes: SHA-256 to name files by their contents, CRC-32C for record files, and keyed 64-bit hashes for
+// tables.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,8 +24,8 @@ std::string sha256_of_file(const std::filesystem::path& path);
 // CRC-32C (Castagnoli; RFC 3720, appendix B.4).
 std::uint32_t crc32c(std::string_view bytes);
 
-// For tables with open addressing that are filled from untrusted files. The key differs in every process, so that no
-// file can be written whose entries all collide.
+// For tables with open addressing that are filled from untrusted files. The key differs in every process, so
+// that no file can be written whose entries all collide.
 inline std::uint64_t hash_key() {
   static const std::uint64_t key = [] {
     std::random_device device;

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/base/interrupt.h"
 
@@ -9,7 +8,7 @@
 namespace routeopd {
 namespace {
 
-// Written by a handler in whichever thread the signal finds, read by all.
+// Written by the signal handler, in any thread; read by all.
 std::atomic<int> pending_signal = 0;
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may touch it");
 std::atomic<int> holds = 0;
@@ -23,9 +22,9 @@ void remember(int signal) {
 
 void catch_interrupts() {
   pending_signal = 0;
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may grow no further is an error of write(), which tells
+  std::signal(SIGXFSZ, SIG_IGN);  // write() then reports the file size limit
   struct sigaction action = {};
-  action.sa_handler = remember;  // no SA_RESTART: a read that waits for input ends too
+  action.sa_handler = remember;  // no SA_RESTART: a blocked read returns, too
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);

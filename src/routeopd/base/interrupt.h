@@ -1,5 +1,4 @@
-// Ctrl-C and SIGTERM as a question that long loops ask between two pieces of work.
-//
+// Ctrl-C and SIGTERM, which long loops check for between two pieces of work.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,7 +6,7 @@
 
 namespace routeopd {
 
-// Thrown where work stops because a signal asked for it. main() exits with 128 + signal, as shells expect.
+// Thrown where work stops because of a signal. main() exits with 128 + signal, as shells expect.
 class Interrupted : public std::runtime_error {
  public:
   explicit Interrupted(int signal) : std::runtime_error("interrupted"), signal_(signal) {}
@@ -17,14 +16,15 @@ class Interrupted : public std::runtime_error {
   int signal_;
 };
 
-// From here on SIGINT and SIGTERM are remembered, and earlier ones forgotten; a second one ends the process at once.
+// From this call on SIGINT and SIGTERM are remembered, and earlier ones forgotten. A second signal ends the
+// process at once.
 void catch_interrupts();
 
 // Throws Interrupted once a signal has come.
 void check_interrupt();
 
-// While one of these lives, check_interrupt() waits: for work that must not end half-way. A second signal still ends the
-// process at once.
+// While an object of this class lives, check_interrupt() does not throw: for work that must not stop
+// half-way. A second signal still ends the process at once.
 class HoldInterrupts {
  public:
   HoldInterrupts();

@@ -1,7 +1,6 @@
-// A file that grows line by line, for results that take long: what is done is there. A line is written at once, and taken
-// back where the disk takes a part of it; a process that is killed in the very middle of a write may leave its last line
-// cut.
-//
+// A file that grows line by line, for results that take long: every finished line is in it. A line that could
+// be written only in part is removed again; a process killed in the middle of a write may leave its last line
+// incomplete.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,22 +16,22 @@ class LineFile {
  public:
   enum class Found { kReplace, kKeep };
 
-  // Throws UserError when the file cannot be written. What is in it stays until the first line comes, or for good with
-  // kKeep: new lines then go behind the old ones, whose last is taken away where it has no line feed.
+  // Throws UserError when the file cannot be written. Earlier contents stay until the first line is written.
+  // With kKeep they stay for good: new lines follow them, after a last line without a line feed is removed.
   explicit LineFile(std::filesystem::path path, Found found = Found::kReplace);
-  // Removes the file where it made one and no line came.
+  // Removes the file if it was created here and no line was written.
   ~LineFile();
   LineFile(const LineFile&) = delete;
   LineFile& operator=(const LineFile&) = delete;
 
-  // Appends a line; `line` ends in a line feed. Throws UserError when the disk does not take all of it, and takes back
-  // the part it took.
+  // Appends a line; `line` ends in a line feed. Throws UserError when not all of it can be written, and
+  // removes the part that was.
   void write(std::string_view line);
 
   std::int64_t lines() const { return std::ssize(ends_); }  // in the file
 
-  // The file as it should be when all is done: flushed to the disk, and its lines in the order `places` (place i says
-  // which of the lines written stands i-th), put there at once. Without places the order stays.
+  // Flushes the file to the disk when all lines are written. With `places`, first replaces it by one whose
+  // i-th line is the line that was written as number places[i].
   void finish(std::span<const std::size_t> places = {});
 
  private:

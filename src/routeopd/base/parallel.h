@@ -1,5 +1,4 @@
-// A static split of [0, count) over threads, for the layers that know nothing of torch.
-//
+// A static split of [0, count) over threads, for the layers without torch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,8 +8,8 @@
 namespace routeopd {
 
 // Calls work(begin, end) on at most `threads` disjoint ranges that cover [0, count); the caller's thread
-// takes one of them. Ranges shorter than `grain` are not split off: a thread costs about 20 microseconds to
-// start. The first exception of a range is rethrown once all have ended.
+// takes one of them. No range is shorter than `grain`, since starting a thread takes about 20 microseconds.
+// The first exception of a range is rethrown after all have ended.
 void parallel_ranges(std::int64_t count, std::int64_t grain, int threads,
                      const std::function<void(std::int64_t begin, std::int64_t end)>& work);
 

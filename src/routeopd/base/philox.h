@@ -1,5 +1,5 @@
-// Addressed randomness: Philox4x32-10, a counter-based generator. A random number is a pure function of what it is for, so
-// it does not change with batch layout, threads, ranks or a resume.
+// Addressed randomness: Philox4x32-10, a counter-based generator. A random number is a pure function of what
+// it is for, so it does not change with batch layout, threads, ranks or a resume.
 //
 //   key     = the run's seed (low word, high word)
 //   counter = { purpose << 24 | draw, step, prompt << 8 | response, position }
@@ -25,7 +25,8 @@ enum class Purpose : std::uint8_t {
   kInitialWeights = 7,
 };
 
-// Where a visited state is: which step of the run, which prompt, which of its responses, which token position.
+// Where a visited state is: which step of the run, which prompt, which of its responses, which token
+// position.
 struct StateAddress {
   std::uint32_t step = 0;
   std::uint32_t prompt = 0;    // < 2^24

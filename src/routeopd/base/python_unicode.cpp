@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/base/python_unicode.h"
 
@@ -15,13 +14,13 @@ constexpr char32_t kCapitalSigma = 0x3A3;
 constexpr char32_t kSmallSigma = 0x3C3;
 constexpr char32_t kFinalSigma = 0x3C2;
 
-// The row that holds `point`: no two overlap.
+// The row that contains `point`; no two rows overlap.
 template <class Row>
 const Row* row_of(std::span<const Row> rows, char32_t point) {
-  const auto behind = std::upper_bound(rows.begin(), rows.end(), point,
-                                       [](char32_t at, const Row& row) { return at < row.first; });
-  if (behind == rows.begin()) return nullptr;
-  const Row& row = *(behind - 1);
+  const auto after = std::upper_bound(rows.begin(), rows.end(), point,
+                                      [](char32_t at, const Row& row) { return at < row.first; });
+  if (after == rows.begin()) return nullptr;
+  const Row& row = *(after - 1);
   return point <= row.last && (point - row.first) % row.step == 0 ? &row : nullptr;
 }
 
@@ -58,8 +57,9 @@ void append_title(std::string& out, char32_t point) {
   }
 }
 
-// A capital sigma is final behind a cased letter and not before one, whatever case-ignorable points lie between.
-bool is_final_sigma(std::string_view text, std::size_t first, std::size_t behind) {
+// A capital sigma is final after a cased letter and not before one; case-ignorable points between are
+// skipped.
+bool is_final_sigma(std::string_view text, std::size_t first, std::size_t after) {
   bool before = false;
   while (first > 0) {
     const char32_t point = previous_code_point(text, first);
@@ -68,18 +68,18 @@ bool is_final_sigma(std::string_view text, std::size_t first, std::size_t behind
     break;
   }
   if (!before) return false;
-  while (behind < text.size()) {
-    const char32_t point = next_code_point(text, behind);
+  while (after < text.size()) {
+    const char32_t point = next_code_point(text, after);
     if (!holds(kCaseIgnorable, point)) return !is_cased(point);
   }
   return true;
 }
 
-// The lower case of the code point in text[first, behind).
-void append_lower(std::string& out, std::string_view text, std::size_t first, std::size_t behind,
+// Appends the lower case of the code point `point`, which is text[first, after).
+void append_lower(std::string& out, std::string_view text, std::size_t first, std::size_t after,
                   char32_t point) {
   if (point == kCapitalSigma) {
-    append_utf8(is_final_sigma(text, first, behind) ? kFinalSigma : kSmallSigma, out);
+    append_utf8(is_final_sigma(text, first, after) ? kFinalSigma : kSmallSigma, out);
   } else if (!append_long(out, kToLowerLong, point)) {
     append_utf8(mapped(kToLower, point), out);
   }
@@ -221,9 +221,9 @@ bool is_title_text(std::string_view text) {
 std::string_view strip_left(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
-    std::size_t behind = at;
-    if (!is_space(next_code_point(text, behind))) break;
-    at = behind;
+    std::size_t after = at;
+    if (!is_space(next_code_point(text, after))) break;
+    at = after;
   }
   return text.substr(at);
 }

@@ -1,5 +1,5 @@
-// Code points as Python's str sees them: their classes and cases, exact for Python 3.11 (Unicode 14.0). All text is
-// valid UTF-8: callers check it where it enters.
+// Code points as Python's str sees them: their classes and cases, exact for Python 3.11 (Unicode 14.0). All
+// text is valid UTF-8: callers check it where it enters.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

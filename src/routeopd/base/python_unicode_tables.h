@@ -1,4 +1,4 @@
-// The tables behind unicode.h, written by scripts/make_python_tables.py. Rows are in ascending order.
+// The tables of python_unicode.h, written by scripts/make_python_tables.py. Rows are in ascending order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,14 +14,14 @@ struct Run {  // first, first + step, …, last
   char32_t step;
 };
 
-struct MappedRun {  // each of the run goes to itself + change
+struct MappedRun {  // each point of the run maps to itself + change
   char32_t first;
   char32_t last;
   char32_t step;
   std::int32_t change;
 };
 
-struct LongMapping {  // to two or three code points; 0 where there is no third
+struct LongMapping {  // to two or three code points; the third is 0 where there are two
   char32_t from;
   std::array<char32_t, 3> to;
 };

@@ -1,4 +1,4 @@
-// What the machine offers (a measured time means nothing without its processor), and the memory that this process takes.
+// The processor, which every measured time names, and the memory of this process.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/base/utf8.h"
 
@@ -9,7 +8,7 @@
 namespace routeopd {
 namespace {
 
-// How many bytes from `at` on are ASCII, looked at eight at a time: a lower bound, 0 at the first that is not.
+// The number of ASCII bytes from `at` on. Looks at eight bytes at a time.
 std::size_t ascii_run(std::string_view bytes, std::size_t at) {
   const std::size_t begin = at;
   for (; at + 8 <= bytes.size(); at += 8) {
@@ -31,8 +30,8 @@ Utf8Step utf8_step(std::string_view bytes, std::size_t at) {
   const auto byte = [&](std::size_t index) { return static_cast<unsigned char>(bytes[index]); };
   const unsigned char first = byte(at);
   if (first < 0x80) return {1, true, false};
-  // The Unicode standard's table 3-7: the range of the second byte keeps out overlong forms, surrogates and
-  // what is past U+10FFFF.
+  // The Unicode standard's table 3-7: the range of the second byte excludes overlong forms, surrogates and
+  // what is above U+10FFFF.
   std::size_t length = 0;
   unsigned char low = 0x80;
   unsigned char high = 0xBF;

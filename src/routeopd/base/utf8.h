@@ -1,5 +1,4 @@
-// UTF-8, one step at a time: what is a character and what is a broken one.
-//
+// UTF-8: characters, broken sequences and code points.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,11 +11,11 @@ namespace routeopd {
 
 struct Utf8Step {
   std::size_t length;  // bytes, at least 1
-  bool valid;          // a character; else the longest beginning of one, or a byte that begins none
-  bool cut_off;        // not valid only because the bytes end: more of them could make it a character
+  bool valid;          // a character; otherwise the longest prefix of one, or a byte that starts none
+  bool cut_off;        // invalid only because the bytes end: more bytes could complete the character
 };
 
-// The step at byte `at`, which is inside `bytes`.
+// The step at byte `at` < bytes.size().
 Utf8Step utf8_step(std::string_view bytes, std::size_t at);
 
 // The first byte that belongs to no character, npos when all do.
@@ -28,14 +27,14 @@ std::string lossy_utf8(std::string_view bytes);
 
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
-// The same for bytes that come in pieces: a character is given out with its last byte.
+// The same for bytes that come in pieces: a character is appended with its last byte.
 class LossyUtf8 {
  public:
   void add(std::string_view bytes, std::string& text);
   void finish(std::string& text);
 
  private:
-  std::string held_;  // the beginning of a character, at most 3 bytes
+  std::string held_;  // the first bytes of an incomplete character, at most 3
 };
 
 // Whether all bytes are ASCII.
@@ -44,7 +43,7 @@ constexpr bool is_ascii_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// Bytes of the character that begins with `first`, in valid UTF-8.
+// The length in bytes of the character that starts with `first`, in valid UTF-8.
 constexpr std::size_t utf8_length(char first) {
   const auto byte = static_cast<unsigned char>(first);
   return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
@@ -62,11 +61,11 @@ constexpr char32_t code_point_at(std::string_view text, std::size_t at) {
   return (first & 0x07U) << 18U | (byte(1) & 0x3FU) << 12U | (byte(2) & 0x3FU) << 6U | (byte(3) & 0x3FU);
 }
 
-// The next three take valid UTF-8 for granted.
+// The next three require valid UTF-8.
 std::int64_t count_code_points(std::string_view text);
-// The code point at byte `at`, which moves to the one after it.
+// The code point at byte `at`; `at` moves to the next one.
 char32_t next_code_point(std::string_view text, std::size_t& at);
-// The code point that ends before byte `end`, which moves to its first byte.
+// The code point that ends before byte `end`; `end` moves to its first byte.
 char32_t previous_code_point(std::string_view text, std::size_t& end);
 
 void append_utf8(char32_t code_point, std::string& text);

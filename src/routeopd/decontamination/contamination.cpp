@@ -40,7 +40,7 @@ void Contamination::add_test_file(const std::string& path) {
       indexes_[m].add(problem.normal, options_.measures[m].unit == Unit::kWord ? words : characters);
     place_of_.push_back(-1);
   }
-  if (lines.count() == 0) throw UserError("{}: no problems; expected one JSON object a line", path);
+  if (lines.count() == 0) throw UserError("{}: no problems; expected one JSON object per line", path);
   files_.push_back(path);
 }
 

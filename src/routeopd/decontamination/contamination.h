@@ -1,9 +1,10 @@
-// Which test problems stand in a training file, word for word or in part.
+// Which test problems a training file holds, word for word or in part.
 //
-// A training row and a test problem are a hit when their texts are equal, raw or normalised (normal_text.h), or when the
-// row holds at least `coverage` of the problem's distinct n-grams, for any of the sizes asked. Coverage is of one row: two
-// rows that hold half a problem each do not make a whole one. A problem with fewer units than n has no n-gram, and coverage
-// 0: it is found when it is equal. A text without any word has an empty normal form and stands for itself.
+// A training row and a test problem are a hit when their texts are equal, raw or normalised (normal_text.h),
+// or when the row holds at least `coverage` of the problem's distinct n-grams, for any of the sizes asked.
+// Coverage is by one row: two rows that hold half of a problem each do not make a whole one. A problem with
+// fewer units than n has no n-gram, and coverage 0: it is found when it is equal. A text without any word has
+// an empty normal form and stands for itself.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -52,7 +53,7 @@ struct Hit {
   std::vector<double> coverage;  // by measure
 };
 
-// What a row is compared by.
+// What a training row is compared by.
 struct RowText {
   explicit RowText(const std::string& text);
 
@@ -64,10 +65,12 @@ class Contamination {
  public:
   explicit Contamination(ContaminationOptions options);
 
-  // Reads a file of test problems; call it for all of them before check(). Throws UserError for a file without problems.
+  // Reads a file of test problems; call it for all of them before check(). Throws UserError for a file
+  // without problems.
   void add_test_file(const std::string& path);
 
-  // Compares a training row with all test problems; the hits, in the order of the problems. They stay until the next call.
+  // Compares a training row with all test problems. Gives the hits in the order of the problems; they are
+  // valid until the next call.
   const std::vector<Hit>& check(const RowText& row);
 
   // What a hit is called: raw, normalised, or the first measure that reaches the threshold.
@@ -82,17 +85,17 @@ class Contamination {
   }
 
  private:
-  // The place in found_ of a problem that the row at hand has something of.
+  // The entry in found_ of a problem that shares something with the current row.
   Hit& found(std::uint32_t problem);
   std::optional<std::size_t> first_covered(const Hit& hit) const;
 
   ContaminationOptions options_;
   std::vector<std::string> files_;
   std::deque<TestProblem> problems_;  // a deque: views into their texts stay valid
-  std::vector<GramIndex> indexes_;    // one a measure
+  std::vector<GramIndex> indexes_;    // one per measure
   std::unordered_map<Digest, std::vector<std::uint32_t>, DigestHash> raw_, normalised_;
 
-  std::vector<std::uint32_t> touched_;  // problems that the row at hand has something of
+  std::vector<std::uint32_t> touched_;  // problems that share something with the current row
   std::vector<std::int64_t> place_of_;  // problem -> its place in touched_ and found_; -1
   std::vector<Hit> found_, hits_;
 };

@@ -12,7 +12,7 @@
 namespace routeopd::decontamination {
 namespace {
 
-constexpr std::int64_t kWatchRows = 256;  // rows between two calls of the watch
+constexpr std::int64_t kWatchRows = 256;  // the watch is called once per so many rows
 
 class Run {
  public:
@@ -57,7 +57,7 @@ class Run {
       tell(lines);
     }
     if (lines.count() == 0)
-      throw UserError("{}: no problems; expected one JSON object a line", options_.train);
+      throw UserError("{}: no problems; expected one JSON object per line", options_.train);
     result_.rows = lines.count();
     result_.unique_raw = static_cast<std::int64_t>(raw_.groups());
     result_.unique_normalised = static_cast<std::int64_t>(normalised_.groups());
@@ -91,7 +91,8 @@ class Run {
     }
   }
 
-  // Rows of one group have one normal form, so that a hit of one is a hit of all: a kept row is its group's first.
+  // Rows of one group have one normal form, so that a hit of one
+  // is a hit of all, and a kept row is its group's first.
   void decide() {
     for (std::size_t row = 0; row < group_.size(); ++row) {
       const std::uint32_t group = group_[row];

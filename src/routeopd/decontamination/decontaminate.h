@@ -1,7 +1,7 @@
 // A training file against test files: what overlaps, what it has twice, and the file without either.
 //
-// The training file is streamed twice, once to look and once to copy. Kept in memory: the test problems with their
-// n-grams, and some 100 bytes for each different training row.
+// The training file is streamed twice, once to look and once to copy. Kept in memory: the test problems with
+// their n-grams, and some 100 bytes for each different training row.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,13 +22,13 @@ struct DecontaminateOptions {
   ContaminationOptions contamination;
   bool keep_duplicates = false;  // rows that are equal, normalised, to an earlier one
   bool keep_conflicts =
-      false;  // groups of equal rows whose answers differ; of which duplicates then go as of any other
+      false;  // groups of equal rows whose answers differ; keep_duplicates holds for them too
 };
 
 struct MeasureCounts {
   Measure measure;
-  std::int64_t any = 0;        // test problems of which some row has an n-gram
-  std::int64_t covered = 0;    // of which one row has the share that was asked
+  std::int64_t any = 0;        // test problems that share an n-gram with some row
+  std::int64_t covered = 0;    // that one row covers by the share asked
   std::int64_t too_short = 0;  // without an n-gram
 };
 
@@ -42,12 +42,13 @@ struct TestCounts {
 
 struct Decontamination {
   std::string train, train_sha256;
-  // Of the rows' normal forms, chained: d = sha256(d + text) over the rows, from an empty d. To compare normalisations.
+  // Of the rows' normal forms, chained: d = sha256(d + text) over the rows, from an empty d. Serves to
+  // compare implementations of the normal form.
   std::string normalised_sha256;
   std::int64_t rows = 0, unique_raw = 0, unique_normalised = 0;
   std::int64_t conflicts_raw = 0, conflicts_normalised = 0;  // groups
   std::vector<TestCounts> tests;
-  // Rows by what becomes of them, each counted once, in this order.
+  // Rows by what becomes of them, each counted once, by the first that applies.
   std::int64_t contaminated = 0, conflicting = 0, duplicates = 0, kept = 0;
   std::string out_sha256;  // empty where nothing was written
 };
@@ -57,11 +58,11 @@ Json json_of(const Decontamination& result);
 
 // Called for every hit as it is found.
 using HitSink = std::function<void(const Contamination& all, const Hit& hit, const ProblemLine& row)>;
-// Called now and then with the bytes that are read of the training file, and their number.
+// Called now and then with the bytes of the training file that were read in this pass, and the file's size.
 using ReadWatch = std::function<void(std::int64_t done, std::int64_t total)>;
 
 // Writes `out`, and its record beside it (record.h). Throws UserError for files that cannot be read or
-// written, have broken lines, or change while they are read.
+// written, have broken lines, or change while they are being read.
 Decontamination decontaminate(const DecontaminateOptions& options, const HitSink& sink = {},
                               const ReadWatch& watch = {});
 

@@ -9,7 +9,8 @@
 namespace routeopd::decontamination {
 namespace {
 
-// The rolling hash is a polynomial in this modulo 2^64; it is odd, so that no unit's share is shifted out of the word.
+// The rolling hash is a polynomial in this number modulo 2^64.
+// It is odd, so that no unit's part is shifted out.
 constexpr std::uint64_t kBase = 0xD1342543DE82EF95U;
 
 }  // namespace
@@ -64,7 +65,8 @@ void GramIndex::add(std::string_view text, const Units& units) {
       grams_.push_back({bytes});
     }
     Gram& gram = grams_[place.gram];
-    if (gram.newest != kNone && postings_[gram.newest].problem == problem) return;  // had it before
+    if (gram.newest != kNone && postings_[gram.newest].problem == problem)
+      return;  // the problem had it before
     postings_.push_back({problem, gram.newest});
     gram.newest = static_cast<std::uint32_t>(postings_.size() - 1);
     ++distinct;
@@ -76,7 +78,7 @@ void GramIndex::add(std::string_view text, const Units& units) {
 const std::vector<GramIndex::Shared>& GramIndex::shared_with(std::string_view text, const Units& units) {
   for (const Shared& before : shared_) slot_of_[before.problem] = kNone;
   shared_.clear();
-  if (++texts_ == 0) {  // all numbers were used: none is taken for an old one
+  if (++texts_ == 0) {  // the counter wrapped: no old number may be taken for a new one
     for (Gram& gram : grams_) gram.seen = 0;
     texts_ = 1;
   }

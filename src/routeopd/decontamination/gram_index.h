@@ -1,9 +1,9 @@
 // The n-grams of test problems in one table, and how many of each problem's a text shares.
 //
-// An n-gram is n neighbouring units (words or characters), compared as the bytes they stand in. Places in the table come
-// from a rolling hash over the units' hashes; what is found there is compared byte by byte, so that no collision can pass
-// for an n-gram. A text of u units costs O(u) look-ups, plus one step for each (n-gram, problem) that it shares. Memory:
-// some 70 bytes for each distinct n-gram.
+// An n-gram is n neighbouring units (words or characters), compared by their bytes. Its place in the table
+// comes from a rolling hash over the units' hashes; what is found there is compared byte by byte, so that no
+// collision is taken for an n-gram. A text of u units costs O(u) look-ups, plus one step for each (n-gram,
+// problem) that it shares. Memory: some 70 bytes for each distinct n-gram.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -20,7 +20,7 @@ bool is_ascii_space(unsigned char c) {
   return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20);
 }
 
-// Gathers word characters; a word begins with the first one behind white space.
+// Gathers word characters; a word begins with the first one after white space.
 class Builder {
  public:
   explicit Builder(std::size_t bytes) { normal_.text.reserve(bytes); }

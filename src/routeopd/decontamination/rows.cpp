@@ -30,7 +30,7 @@ std::string content_of(const Json& message) {
   return text;
 }
 
-// What systems and assistants say is the same in many rows, or no problem.
+// Only the user's: what systems and assistants say is the same in many rows, or is no problem.
 std::string user_text(const Json& messages) {
   if (!messages.is_array()) throw UserError("messages: expected a list, got {}", shown(messages));
   std::string text;
@@ -101,9 +101,9 @@ std::uint32_t RowGroups::add(const Digest& digest, const std::optional<std::stri
   ++rows_;
   Group& group = groups_[found->second];
   if (answer) {
-    const Digest said = digest_of(*answer);
-    if (!group.answer) group.answer = said;
-    group.conflicting = group.conflicting || *group.answer != said;
+    const Digest given = digest_of(*answer);
+    if (!group.answer) group.answer = given;
+    group.conflicting = group.conflicting || *group.answer != given;
   }
   return found->second;
 }

@@ -1,8 +1,7 @@
-// The built-in engine: continuous batching over blocks of keys and values, and scoring over packed sequences with the
-// streaming head, on the CPU. It reads the weights of the model it was given through a copy laid out for it, which
-// refresh() makes anew. Batch-invariant: what a sequence gives does not depend, to the last bit, on what is beside it,
-// on the limits below, or on the number of threads.
-//
+// The built-in engine: continuous batching over blocks of keys and values, and scoring over packed sequences
+// with the streaming head, on the CPU. It reads the weights of the model it was given through a copy laid out
+// for it, which refresh() renews. Batch-invariant: what a sequence gives does not depend, to the last bit, on
+// what is beside it, on the limits below, or on the number of threads.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,18 +20,18 @@
 namespace routeopd::engine {
 
 struct LocalOptions {
-  // Read by one forward, at most: bounds the activations and the responses under way.
+  // Most tokens of one forward: bounds the activations and the responses under way.
   std::int64_t step_tokens = 1024;
-  // Of keys and values, at most; 0: a quarter of the memory that is free.
+  // Most memory for keys and values; 0: a quarter of what is free.
   std::int64_t kv_bytes = 0;
-  // Places of keys and values that scoring holds at a time, or those of one response.
+  // Positions whose keys and values scoring holds at a time, or those of one response.
   std::int64_t score_tokens = 8192;
   model::WeightStorage storage = model::WeightStorage::kExact;
   const tokenizer::Tokenizer* tokenizer = nullptr;  // for stop strings; must outlive the engine
 };
 
-// How many new tokens to ask for: `wanted`, or where that is 0 as many as the model's positions leave after the longest
-// prompt, at most `most`.
+// How many new tokens to ask for: `wanted`, or where that is 0 as many as the model's positions leave after
+// the longest prompt, at most `most`.
 std::int64_t longest_response(const model::Model& model, std::span<const Prompt> prompts, std::int64_t wanted,
                               std::int64_t most);
 
@@ -51,22 +50,27 @@ struct GenerationStats {
 
 class LocalEngine : public Engine {
  public:
-  // `real_ids` of the tokenizer, at most the rows of the embedding. Any of config.eos_token_ids ends a response.
+  // `real_ids`: the tokenizer's, at most the rows of the embedding. Any of config.eos_token_ids ends a
+  // response.
   LocalEngine(const model::Model& model, std::int32_t real_ids, LocalOptions options = {});
 
-  Rollout generate(std::span<const Prompt> prompts, const Sampling& sampling, const Capture& capture,
-                   const Watch& watch = {}) override;
-  StateValues score(const Rollout& rollout, const ScoreRequest& request) override;
-  std::vector<float> gather(const Rollout& rollout, std::span<const std::int32_t> ids_NG,
-                            std::int64_t columns) override;
   void refresh() override;
   std::int32_t real_ids() const override { return real_ids_; }
+  Capabilities capabilities() const override { return {.hidden_states = true}; }
+  std::string name() const override { return "local"; }
 
   const model::Model& model() const { return model_; }
   const GenerationStats& last_generation() const { return stats_; }
   std::int64_t kv_bytes_held() const {
     return storage_ ? storage_->blocks() * model::KvStorage::block_bytes(model_.config) : 0;
   }
+
+ protected:
+  Rollout write_responses(std::span<const Prompt> prompts, const Sampling& sampling, const Capture& capture,
+                          const Watch& watch) override;
+  Answer read_responses(const Rollout& rollout, const ScoreRequest& request) override;
+  Answer gather_values(const Rollout& rollout, std::span<const std::int32_t> ids_NG,
+                       std::int64_t columns) override;
 
  private:
   void check_prompts(std::span<const Prompt> prompts, const Sampling& sampling) const;
@@ -77,10 +81,10 @@ class LocalEngine : public Engine {
   model::Model model_;  // handles to the caller's tensors
   std::int32_t real_ids_;
   LocalOptions options_;
-  // Packed from the weights; none until they are needed.
+  // Packed from the weights when they are first needed.
   std::unique_ptr<model::InferenceDecoder> decoder_;
   std::unique_ptr<model::StreamingHead> head_;
-  bool stale_ = false;  // the weights have changed since
+  bool stale_ = false;  // the weights have changed since they were packed
   std::unique_ptr<model::KvStorage> storage_;
   model::HeldLogits held_;
   at::Tensor rounded_head_VH_;  // for gather(), where the weights are held in bfloat16

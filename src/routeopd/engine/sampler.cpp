@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/engine/sampler.h"
 
@@ -14,7 +13,7 @@ constexpr double kGreedy = 1e-30;         // below this temperature a quotient o
 constexpr double kRounding = 1e-6;        // a share this close to top_p has reached it, so that a tie does
 constexpr std::int32_t kCandidates = 64;  // most likely ids looked at first for top-p
 
-// The id at which the weights relative to exp(top), summed up over ascending ids, pass `wanted`.
+// The id at which the weights relative to exp(top), summed over ascending ids, pass `wanted`.
 std::int32_t invert(std::span<const float> logits, double top, double wanted, std::int32_t first_id) {
   double sum = 0;
   std::int32_t last = -1;
@@ -59,7 +58,7 @@ std::int32_t invert_tiles(const LogitRow& row, double uniform) {
   return invert(part, top, left * unit, static_cast<std::int32_t>(first));
 }
 
-// Of the most likely ids of `scaled`, descending, those that top-k and then top-p leave.
+// The most likely ids of `scaled`, descending, as far as top-k and then top-p keep them.
 std::vector<std::int32_t> most_likely(std::span<const float> scaled, const Decoding& decoding,
                                       std::vector<double>& weights) {
   const auto all = static_cast<std::int32_t>(scaled.size());
@@ -70,7 +69,7 @@ std::vector<std::int32_t> most_likely(std::span<const float> scaled, const Decod
     float logsumexp = 0;
     kernels::topk_logsumexp(scaled.data(), 1, all, all, k, values.data(), ids.data(), &logsumexp);
     weights.clear();
-    double total = 0;  // of what top-k leaves
+    double total = 0;  // of what top-k keeps
     for (const float value : values)
       total += weights.emplace_back(std::exp(static_cast<double>(value) - static_cast<double>(values[0])));
     if (decoding.top_k == 0)
@@ -86,7 +85,8 @@ std::vector<std::int32_t> most_likely(std::span<const float> scaled, const Decod
   }
 }
 
-// The ids that top-k and then top-p leave, ascending: the smallest set of most likely ids whose share reaches top_p.
+// The ids that top-k and then top-p keep, ascending: the smallest set of most likely ids whose share reaches
+// top_p.
 void keep_most_likely(const std::vector<double>& weights, const Decoding& decoding,
                       std::vector<std::int32_t>& ids) {
   std::stable_sort(ids.begin(), ids.end(), [&](std::int32_t a, std::int32_t b) {
@@ -111,7 +111,7 @@ std::int32_t sample_scaled(const LogitRow& row, const Decoding& decoding, float 
   thread_local std::vector<float> scaled;
   const auto scale = static_cast<float>(1 / decoding.temperature);
   const float top =
-      row.logits[static_cast<std::size_t>(row.best)];  // taken off first, so that no quotient overflows
+      row.logits[static_cast<std::size_t>(row.best)];  // subtracted first, so that no quotient overflows
   scaled.resize(row.logits.size());
   for (std::size_t i = 0; i < scaled.size(); ++i) scaled[i] = (row.logits[i] - top) * scale;
   if (decoding.top_k > 0 || decoding.top_p < 1) {

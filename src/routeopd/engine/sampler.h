@@ -1,6 +1,5 @@
-// One token from one row of logits, by an addressed uniform number. No state: the same row and number give the same
-// token.
-//
+// One token from one row of logits, by an addressed uniform number. No state: the same row and number give
+// the same token.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,14 +28,14 @@ struct LogitRow {
   std::int32_t best = -1;  // the largest logit, the lowest id among equals
 };
 
-// Inverse of the distribution function over ascending ids, at temperature 1 / top-k / top-p as `decoding` says (in that
-// order, as transformers and vLLM apply them). Greedy takes the largest logit, the lowest id among equals. A row with
-// NaN or +inf, or nothing but -inf, gives -1. Walks the row once where the distribution is not the model's own, else one
-// tile of it.
+// Inverse of the distribution function over ascending ids, after temperature, top-k and top-p (in that order,
+// as transformers and vLLM apply them). Greedy takes the largest logit, the lowest id among equals. A row
+// with NaN or +inf, or nothing but -inf, gives -1. Walks the row once where the distribution is not the
+// model's own, else one tile of it.
 std::int32_t sample_row(const LogitRow& row, const Decoding& decoding, float uniform);
 
-// The same in plain loops and double precision. The two differ only where the number lies within rounding (1e-6) of a
-// step of the distribution function.
+// The same in plain loops and double precision. The two differ only where the number lies within rounding
+// (1e-6) of a step of the distribution function.
 std::int32_t reference_sample(std::span<const float> logits, const Decoding& decoding, float uniform);
 
 }  // namespace routeopd::engine

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/engine/scheduler.h"
 
@@ -39,7 +38,8 @@ StepPlan Scheduler::try_plan() {
   return plan;
 }
 
-// Room for others is left to those that are being written: one block each. With nobody there, all is to be had.
+// One block is kept free for each response that is being written. Where there is none, all blocks may be
+// taken.
 bool Scheduler::fits(std::int64_t blocks) const {
   const bool alone =
       running_.empty() && std::all_of(prompts_.begin(), prompts_.end(),
@@ -60,18 +60,18 @@ void Scheduler::drop(PromptReading& reading) {
   reading.hidden_H.clear();
 }
 
-// A block for the next token of everyone, oldest first.
+// A block for the next token of every running response, oldest first.
 void Scheduler::grow_running() {
   for (std::size_t i = 0; i < running_.size(); ++i) {
-    Writing& writing = *running_[i];
-    while (std::ssize(writing.table) < blocks_for(std::ssize(writing.tokens))) {
+    Sequence& sequence = *running_[i];
+    while (std::ssize(sequence.table) < blocks_for(std::ssize(sequence.tokens))) {
       if (pool_.free() > 0) {
-        writing.table.push_back(pool_.take());
+        sequence.table.push_back(pool_.take());
       } else if (PromptReading* const holder = youngest_holder(); holder != nullptr) {
         drop(*holder);
       } else {
-        Writing& youngest = *running_.back();
-        const bool itself = &youngest == &writing;
+        Sequence& youngest = *running_.back();
+        const bool itself = &youngest == &sequence;
         pool_.release_all(youngest.table);
         youngest.read = 0;
         waiting_.push_front(std::move(running_.back()));
@@ -85,30 +85,30 @@ void Scheduler::grow_running() {
 
 void Scheduler::resume_waiting() {
   while (!waiting_.empty() && std::ssize(running_) < options_.step_tokens) {
-    Writing& writing = *waiting_.front();
-    const std::int64_t blocks = blocks_for(std::ssize(writing.tokens));
+    Sequence& sequence = *waiting_.front();
+    const std::int64_t blocks = blocks_for(std::ssize(sequence.tokens));
     if (!fits(blocks)) return;
-    for (std::int64_t i = 0; i < blocks; ++i) writing.table.push_back(pool_.take());
+    for (std::int64_t i = 0; i < blocks; ++i) sequence.table.push_back(pool_.take());
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
   }
 }
 
-// One token of each response; what is left of the budget goes to those that read their tokens again.
+// One token of each response; the rest of the budget goes to those that read their tokens again.
 void Scheduler::read_running(std::int64_t& budget, StepPlan& plan) {
   for (const bool again : {false, true}) {
-    for (const auto& writing : running_) {
-      const std::int64_t unread = std::ssize(writing->tokens) - writing->read;
+    for (const auto& sequence : running_) {
+      const std::int64_t unread = std::ssize(sequence->tokens) - sequence->read;
       if ((unread > 1) != again || unread == 0 || budget == 0) continue;
       const std::int64_t count = std::min(unread, budget);
       const std::int64_t first = plan.batch.add_run(
-          std::span(writing->tokens)
-              .subspan(static_cast<std::size_t>(writing->read), static_cast<std::size_t>(count)),
-          writing->read, writing->table);
-      writing->read += count;
+          std::span(sequence->tokens)
+              .subspan(static_cast<std::size_t>(sequence->read), static_cast<std::size_t>(count)),
+          sequence->read, sequence->table);
+      sequence->read += count;
       budget -= count;
       if (count < unread) continue;
-      plan.states.push_back({.row = std::ssize(plan.batch.wanted_W), .writings = {writing.get()}});
+      plan.states.push_back({.row = std::ssize(plan.batch.wanted_W), .sequences = {sequence.get()}});
       plan.batch.wanted_W.push_back(static_cast<std::int32_t>(first + count - 1));
     }
   }
@@ -133,7 +133,7 @@ void Scheduler::read_prompts(std::int64_t& budget, StepPlan& plan) {
       for (std::int64_t b = 0; b < blocks; ++b) reading.table.push_back(pool_.take());
     }
     const std::int64_t count = std::min(std::ssize(ids) - reading.read, budget);
-    if (count == 0) continue;  // read, with responses to begin
+    if (count == 0) continue;  // read already, with responses still to begin
     const std::int64_t first = plan.batch.add_run(
         std::span(ids).subspan(static_cast<std::size_t>(reading.read), static_cast<std::size_t>(count)),
         reading.read, reading.table);
@@ -145,52 +145,54 @@ void Scheduler::read_prompts(std::int64_t& budget, StepPlan& plan) {
   }
 }
 
-// Responses to prompts that are read begin as places and blocks allow. Their prompts are kept until this step is over.
+// Responses to prompts that are read begin as places and blocks allow. Their prompts are kept to the end of
+// the step.
 void Scheduler::begin_responses(StepPlan& plan) {
   for (const auto& reading : prompts_) {
     if (reading->hidden_H.empty() || reading->read < std::ssize(ids_of(*reading))) continue;
-    SampledState state{.prompt = reading.get(), .writings = {}};
+    SampledState state{.prompt = reading.get(), .sequences = {}};
     const bool copies = std::ssize(ids_of(*reading)) % kernels::kBlockPositions != 0;
     while (reading->begun < responses_of(*reading) && std::ssize(running_) < options_.step_tokens &&
            !reading->table.empty()) {
       const bool last = reading->begun + 1 == responses_of(*reading);
       if (copies && !last && !hand_over_ && !fits(1)) break;
-      state.writings.push_back(&begin_response(*reading, last || std::exchange(hand_over_, false)));
+      state.sequences.push_back(&begin_response(*reading, last || std::exchange(hand_over_, false)));
     }
-    if (!state.writings.empty()) plan.states.push_back(std::move(state));
+    if (!state.sequences.empty()) plan.states.push_back(std::move(state));
   }
 }
 
-// Shares the blocks that the prompt fills and copies the one that it fills in part; or takes over the prompt's own.
-Writing& Scheduler::begin_response(PromptReading& reading, bool hand_over) {
-  auto writing = std::make_unique<Writing>();
-  writing->prompt = reading.prompt;
+// Shares the blocks that the prompt fills and copies the one that it fills in part; or takes over the
+// prompt's blocks.
+Sequence& Scheduler::begin_response(PromptReading& reading, bool hand_over) {
+  auto sequence = std::make_unique<Sequence>();
+  sequence->prompt = reading.prompt;
   const std::size_t place = reading.begun++;
-  writing->sample = options_.samples_P.empty()
-                        ? static_cast<std::int32_t>(place)
-                        : options_.samples_P[static_cast<std::size_t>(reading.prompt)][place];
-  writing->tokens = ids_of(reading);
-  writing->prompt_tokens = writing->tokens.size();
-  writing->prompt_number = all_[static_cast<std::size_t>(reading.prompt)].number;
-  writing->read = std::ssize(writing->tokens);
+  sequence->sample = options_.samples_P.empty()
+                         ? static_cast<std::int32_t>(place)
+                         : options_.samples_P[static_cast<std::size_t>(reading.prompt)][place];
+  sequence->tokens = ids_of(reading);
+  sequence->prompt_tokens = sequence->tokens.size();
+  sequence->prompt_number = all_[static_cast<std::size_t>(reading.prompt)].number;
+  sequence->read = std::ssize(sequence->tokens);
   if (hand_over) {
-    writing->table = std::exchange(reading.table, {});
+    sequence->table = std::exchange(reading.table, {});
     reading.read = 0;  // for responses that are still to begin
   } else {
-    const std::size_t whole = writing->tokens.size() / kernels::kBlockPositions;
-    writing->table.assign(reading.table.begin(), reading.table.begin() + static_cast<std::ptrdiff_t>(whole));
-    for (const std::int32_t block : writing->table) pool_.share(block);
+    const std::size_t whole = sequence->tokens.size() / kernels::kBlockPositions;
+    sequence->table.assign(reading.table.begin(), reading.table.begin() + static_cast<std::ptrdiff_t>(whole));
+    for (const std::int32_t block : sequence->table) pool_.share(block);
     if (whole < reading.table.size()) {
-      writing->table.push_back(pool_.take());
-      options_.copy_block(reading.table[whole], writing->table.back());
+      sequence->table.push_back(pool_.take());
+      options_.copy_block(reading.table[whole], sequence->table.back());
     }
   }
-  options_.begin(*writing);
-  return *running_.emplace_back(std::move(writing));
+  options_.begin(*sequence);
+  return *running_.emplace_back(std::move(sequence));
 }
 
-// Nothing could be planned: blocks lie with prompts whose responses cannot begin. The youngest gives its own back, or
-// the only one hands them to its next response and is read again for the rest.
+// Nothing could be planned: prompts whose responses cannot begin hold the blocks. The youngest of them gives
+// its own back; a single one hands them to its next response and is read again for the rest.
 void Scheduler::relieve() {
   PromptReading* const holder = youngest_holder();
   ROUTEOPD_INVARIANT(holder != nullptr && running_.empty());
@@ -209,12 +211,12 @@ void Scheduler::keep_hidden(const StepPlan& plan, std::span<const float> hidden_
   }
 }
 
-std::vector<std::unique_ptr<Writing>> Scheduler::take_ended() {
-  std::vector<std::unique_ptr<Writing>> ended;
-  for (auto& writing : running_) {
-    if (!writing->ended) continue;
-    pool_.release_all(writing->table);
-    ended.push_back(std::move(writing));
+std::vector<std::unique_ptr<Sequence>> Scheduler::take_ended() {
+  std::vector<std::unique_ptr<Sequence>> ended;
+  for (auto& sequence : running_) {
+    if (!sequence->ended) continue;
+    pool_.release_all(sequence->table);
+    ended.push_back(std::move(sequence));
   }
   std::erase(running_, nullptr);
   std::erase_if(prompts_, [&](const auto& reading) { return reading->begun == responses_of(*reading); });

@@ -1,9 +1,8 @@
-// Continuous batching: which tokens the next forward reads. Responses join and leave at every step. A step holds the
-// next token of every response that is being written, and as much of waiting prompts as the token budget leaves. A
-// response takes a block of keys and values when it comes to one; when none is free, the response that began last gives
-// its blocks back and reads its tokens again later. So the memory never passes the blocks there are, and the oldest
-// response always goes on.
-//
+// Continuous batching: which tokens the next forward reads. Responses join and leave at every step. A step
+// holds the next token of every response that is being written, and as much of waiting prompts as the token
+// budget leaves. A response takes a block of keys and values when it reaches one; when none is free, the
+// response that began last gives its blocks back and reads its tokens again later. So the memory never
+// exceeds the blocks of the pool, and the oldest response always continues.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "routeopd/engine/block_pool.h"
-#include "routeopd/engine/writing.h"
+#include "routeopd/engine/kv_plan.h"
+#include "routeopd/engine/sequence.h"
 #include "routeopd/model/inference/token_batch.h"
 
 namespace routeopd::engine {
@@ -26,15 +25,16 @@ struct PromptReading {
   std::int32_t prompt = 0;
   std::vector<std::int32_t> table;
   std::int64_t read = 0;
-  std::size_t begun = 0;        // of its responses
+  std::size_t begun = 0;        // responses that have begun
   std::vector<float> hidden_H;  // of its last token; empty until that is read
 };
 
-// A state that tokens are drawn from after the forward: the next token of a response, or the first ones of responses.
+// A state that tokens are drawn from after the forward: one response's next token, or several responses'
+// first ones.
 struct SampledState {
   std::int64_t row = -1;                  // of the forward's hidden states
-  const PromptReading* prompt = nullptr;  // or the state at the end of a prompt that was read before
-  std::vector<Writing*> writings{};
+  const PromptReading* prompt = nullptr;  // or the state at the end of a prompt that was read earlier
+  std::vector<Sequence*> sequences{};
 };
 
 struct StepPlan {
@@ -52,7 +52,7 @@ class Scheduler {
     std::int32_t n = 1;
     std::span<const std::vector<std::int32_t>> samples_P{};  // as in Sampling
     std::function<void(std::int32_t from, std::int32_t to)> copy_block;
-    std::function<void(Writing&)> begin;  // fills what a new response needs beside its prompt
+    std::function<void(Sequence&)> begin;  // fills what a new response needs besides its prompt
   };
 
   // Prompts whose blocks, with those of one whole response, do not fit into the pool must have been refused.
@@ -67,7 +67,7 @@ class Scheduler {
   void keep_hidden(const StepPlan& plan, std::span<const float> hidden_WH);
 
   // Takes out the responses that have ended, in the order in which they began.
-  std::vector<std::unique_ptr<Writing>> take_ended();
+  std::vector<std::unique_ptr<Sequence>> take_ended();
 
   std::int64_t evictions() const { return evictions_; }
 
@@ -79,7 +79,7 @@ class Scheduler {
   void resume_waiting();
   void read_prompts(std::int64_t& budget, StepPlan& plan);
   void begin_responses(StepPlan& plan);
-  Writing& begin_response(PromptReading& reading, bool hand_over);
+  Sequence& begin_response(PromptReading& reading, bool hand_over);
   bool fits(std::int64_t blocks) const;
   PromptReading* youngest_holder();
   void drop(PromptReading& reading);
@@ -89,11 +89,11 @@ class Scheduler {
   std::span<const Prompt> all_;
   BlockPool& pool_;
   Options options_;
-  std::size_t next_prompt_ = 0;  // the first that nobody has begun to read
+  std::size_t next_prompt_ = 0;  // the first whose reading has not begun
   // All oldest first.
   std::deque<std::unique_ptr<PromptReading>> prompts_;  // being read, or with responses to begin
-  std::deque<std::unique_ptr<Writing>> waiting_;        // evicted
-  std::vector<std::unique_ptr<Writing>> running_;
+  std::deque<std::unique_ptr<Sequence>> waiting_;       // evicted
+  std::vector<std::unique_ptr<Sequence>> running_;
   bool hand_over_ = false;  // the next response takes over its prompt's blocks
   std::int64_t evictions_ = 0;
 };

@@ -1,5 +1,4 @@
 // The scoring stage: the teacher reads what the student wrote, and both models' values meet.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,12 +18,14 @@ struct ScoreOptions {
   std::int32_t pool_columns = 0;
 };
 
-// Fills the student's own columns of `rollout` by a forward over the finished sequences: what capture does while
-// decoding, at the price of a second pass.
-void rescore(Engine& student, Rollout& rollout, std::int32_t k);
+// Fills the student's own columns of `rollout` by a forward over the finished sequences: what capture does
+// while decoding, at the price of a second pass. Hidden states are kept where the engine has them. Returns
+// why a state cannot be used.
+std::vector<Validity> rescore(Engine& student, Rollout& rollout, std::int32_t k);
 
-// One teacher pass: its top-k, log-partition, and logits at the student's top-k and at the token taken; then the
-// student's logits at the teacher's top-k. A state whose values are not finite is marked, never dropped in silence.
+// One teacher pass: its top-k, log-partition, and logits at the student's top-k and at the token taken; then
+// the student's logits at the teacher's top-k, and at the pool. A state that either model answered too
+// shortly, about other ids, or without finite values is marked with its reason.
 Scores score_rollout(Engine& student, Engine& teacher, Rollout& rollout, const ScoreOptions& options);
 
 }  // namespace routeopd::engine

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/engine/score_sequences.h"
 
@@ -10,7 +9,7 @@
 namespace routeopd::engine {
 namespace {
 
-// A sequence as a response to its own first token. Sequences of one token predict nothing and are left out.
+// A sequence as a response to its own first token. Sequences of one token predict nothing and are skipped.
 Rollout as_rollout(std::span<const GivenSequence> sequences) {
   Rollout rollout;
   for (const GivenSequence& sequence : sequences) {
@@ -35,7 +34,7 @@ std::vector<SequenceScores> score_sequences(Engine& engine, std::span<const Give
     ROUTEOPD_INVARIANT(sequence.gather_R.empty() || sequence.gather_R.size() + 1 == sequence.ids_L.size());
     for (const auto& row : sequence.gather_R) widest = std::max(widest, row.size());
   }
-  // The token taken is the first column, what else is wanted stands behind it, padded.
+  // The token taken is the first column; what else is wanted comes after it, padded.
   const std::size_t columns = widest + 1;
   std::vector<std::int32_t> wanted_NG(rollout.id_N.size() * columns, -1);
   std::size_t n = 0;
@@ -58,6 +57,11 @@ std::vector<SequenceScores> score_sequences(Engine& engine, std::span<const Give
     scores.columns = values.columns;
     for (std::size_t t = 1; t < sequence.ids_L.size(); ++t, ++n) {
       const float logsumexp = values.logsumexp_N[n];
+      const Validity validity = values.validity_N[n];
+      if (validity == Validity::kTruncatedScores || validity == Validity::kMisaligned)
+        throw UserError(
+            "score: the answer of engine {} to token {} of sequence {} is {}; expected its values",
+            engine.name(), t, all.size(), name_of(validity));
       if (!std::isfinite(logsumexp))
         throw UserError(
             "score: the model gives NaN or infinite logits at token {} of sequence {}; are the weights "

@@ -1,6 +1,8 @@
-// Log-probabilities of given sequences: every token but the first, under the model that reads those before it.
+// Log-probabilities of given sequences: every token but the first, under the model that reads those before
+// it.
 //
-// Shapes: a sequence has L tokens and R = L - 1 rows; row t - 1 is the distribution that predicts token t. K columns.
+// Shapes: a sequence has L tokens and R = L - 1 rows; row t - 1 is the distribution that predicts token t. K
+// columns.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,8 +16,8 @@ namespace routeopd::engine {
 
 struct GivenSequence {
   std::vector<std::int32_t> ids_L;
-  std::vector<std::vector<std::int32_t>>
-      gather_R;  // ids whose log-probabilities are wanted too; empty: none at all
+  // Ids whose log-probabilities are wanted too, per row; empty: none at all.
+  std::vector<std::vector<std::int32_t>> gather_R;
 };
 
 struct SequenceScores {

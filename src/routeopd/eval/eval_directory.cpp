@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/eval/eval_directory.h"
 
@@ -18,8 +17,8 @@ constexpr const char* kProblems = "problems.jsonl";
 constexpr const char* kSummary = "summary.json";
 constexpr std::int64_t kMaxProtocolBytes = 1 << 26;
 
-// The dotted name of the first field of `mine` that `theirs` has otherwise; empty: none. Where a model and a suite lie does
-// not count, what they hold does.
+// The dotted name of the first field of `mine` that differs in `theirs`; empty: none. Paths of the model and
+// the suites do not count, their contents do.
 std::string difference(const Json& mine, const Json& theirs, const std::string& name) {
   if (mine == theirs) return "";
   if (!mine.is_object() || !theirs.is_object()) return name;
@@ -67,6 +66,33 @@ std::optional<Json> finished_evaluation(const fs::path& path, const Json& protoc
   Json summary = formats::read_json_object(path / kSummary, kMaxProtocolBytes);
   check_same_protocol(path, Json::parse(text_of(protocol)), summary);
   return summary;
+}
+
+bool grade_again(const fs::path& path, const Json& protocol,
+                 const std::function<void(grade::EvalResponse&)>& regrade) {
+  std::error_code ignored;
+  const bool stopped = fs::is_regular_file(path / kProtocol, ignored);
+  if (!stopped && !is_complete(path)) return false;
+  const Json mine = Json::parse(text_of(protocol));
+  Json theirs = formats::read_json_object(path / (stopped ? kProtocol : kSummary), kMaxProtocolBytes);
+  if (difference(mine, theirs, "") != "extractor") return false;
+  theirs["extractor"] = mine["extractor"];
+  if (!difference(mine, theirs, "").empty()) return false;
+  const DirectoryLock lock(path);
+  if (fs::exists(path / kResponses, ignored)) {
+    const LineFile whole_lines(path / kResponses,
+                               LineFile::Found::kKeep);  // drops a last line that was cut off
+    formats::JsonLines lines((path / kResponses).string());
+    AtomicFile graded(path / kResponses);
+    while (const auto line = lines.next()) {
+      grade::EvalResponse response = grade::response_of(*line, lines.where());
+      regrade(response);
+      graded.write(grade::line_of(response));
+    }
+    graded.commit();
+  }
+  write_file(path / kProtocol, text_of(protocol));
+  return true;
 }
 
 EvalDirectory::EvalDirectory(const fs::path& path, const Json& protocol, std::vector<SuiteProblems> suites,
@@ -164,7 +190,7 @@ Json EvalDirectory::finish() {
     for (const std::int64_t line : suite) places.push_back(static_cast<std::size_t>(line));
   lines_->finish(places);
   Json summary = protocol_;
-  std::vector<Json> figures;  // one a suite
+  std::vector<Json> figures;  // one per suite
   AtomicFile problems(path_ / kProblems);
   for (std::size_t s = 0; s < suites_.size(); ++s) {
     figures.push_back(grade::suite_summary(responses_[s], grade::Bootstrap{}));

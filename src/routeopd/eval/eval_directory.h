@@ -1,16 +1,18 @@
 // An eval directory while it is being filled. Responses are appended to responses.jsonl as they end, beside
-// protocol.json, which says what the evaluation is of; the same evaluation goes on from there after any interruption.
-// When all are there, the lines are put in order, problems.jsonl and summary.json are written, and protocol.json goes.
+// protocol.json, which names what is evaluated and how; after any interruption the same evaluation resumes
+// there. When all responses are there, their lines are put in order, problems.jsonl and summary.json are
+// written, and protocol.json is removed.
 //
-//   protocol.json   what summary.json says before there are figures: model, decoding, seed, template, extractor, and
-//                   file and sha256 of each suite
-//   problems.jsonl  {"suite","problem","samples","right","avg","pass@k","maj@k","tokens","clip_rate","format_rate"}
-//
+//   protocol.json   summary.json without figures: model, decoding, seed, template, extractor, and file and
+//                   sha256 of each suite
+//   problems.jsonl  {"suite","problem","samples","right","avg","pass@k","maj@k","tokens","clip_rate",
+//                   "format_rate"}
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -30,8 +32,9 @@ struct SuiteProblems {
 
 class EvalDirectory {
  public:
-  // Throws UserError for a directory that is complete, in use, or of another protocol (naming the field that differs;
-  // where the model and the suites lie does not count, what they hold does), or that holds something else.
+  // Throws UserError for a directory that is complete, in use, or of another protocol (naming the field that
+  // differs; paths of the model and the suites do not count, their contents do), or that holds something
+  // else.
   EvalDirectory(const std::filesystem::path& path, const Json& protocol, std::vector<SuiteProblems> suites,
                 std::int32_t n);
 
@@ -41,13 +44,14 @@ class EvalDirectory {
   std::int64_t total() const;
   std::int64_t found() const { return found_; }  // when it was opened
 
-  // A response to `problem`, which is still missing; its line is with the system when the call returns.
+  // A response to `problem` that is still missing; its line is with the system when the call returns.
   void add(std::size_t suite, std::size_t problem, grade::EvalResponse response);
 
   // When nothing is missing: what summary.json has.
   Json finish();
 
-  // By suite, problems in order, samples in order, once nothing is missing; without their texts, which are in the file.
+  // By suite, problems in order, samples in order, once nothing is missing; their texts are in the file
+  // alone.
   const std::vector<std::vector<grade::EvalResponse>>& responses() const { return responses_; }
 
  private:
@@ -71,8 +75,15 @@ bool is_complete(const std::filesystem::path& path);
 // Whether it holds an evaluation of this protocol that was stopped, which EvalDirectory then resumes.
 bool is_resumable(const std::filesystem::path& path, const Json& protocol);
 
-// The summary of a complete evaluation; none where there is no complete one. Throws UserError, naming the field, for one of
-// another protocol.
+// Grades the responses of a directory again, complete or stopped half-way, where its protocol differs only in
+// the extractor; says whether it did. `regrade` sets extracted, correct and format_ok of a response. A complete
+// directory is then one that has all of its responses and no figures yet. May be killed at any moment and
+// repeated.
+bool grade_again(const std::filesystem::path& path, const Json& protocol,
+                 const std::function<void(grade::EvalResponse&)>& regrade);
+
+// The summary of a complete evaluation; none where there is no complete one. Throws UserError, naming the
+// field, for one of another protocol.
 std::optional<Json> finished_evaluation(const std::filesystem::path& path, const Json& protocol);
 
 }  // namespace routeopd::eval

@@ -1,6 +1,8 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/eval/evaluate.h"
+
+#include <map>
+#include <utility>
 
 #include "routeopd/base/hashes.h"
 #include "routeopd/eval/eval_directory.h"
@@ -18,6 +20,17 @@ engine::Sampling sampling_of(const Protocol& protocol) {
           .discard = true};
 }
 
+void set_grade(grade::EvalResponse& response, const Prompt& prompt, bool in_thought) {
+  const grade::Grade grade = grade::grade_response(response.response, prompt.answer, in_thought);
+  response.extracted = grade.extracted;
+  response.correct = grade.correct;
+  response.format_ok = grade.format_ok;
+}
+
+bool opens_thought(const Prompt& prompt, const tokenizer::Tokenizer& tokenizer) {
+  return grade::opens_thought(prompt.text.empty() ? tokenizer.decode(prompt.ids) : prompt.text);
+}
+
 // The response of a rollout that has one, to `prompt`.
 grade::EvalResponse graded(const Rollout& rollout, const Suite& suite, const Prompt& prompt,
                            const tokenizer::Tokenizer& tokenizer) {
@@ -27,18 +40,18 @@ grade::EvalResponse graded(const Rollout& rollout, const Suite& suite, const Pro
   response.problem = prompt.id;
   response.sample = written.sample;
   response.response = tokenizer.decode(rollout.id_N, /*skip_special=*/true);
-  const grade::Grade grade = grade::grade_response(response.response, prompt.answer);
-  response.extracted = grade.extracted;
-  response.correct = grade.correct;
-  response.format_ok = grade.format_ok;
+  // Where </think> is a special token, it is not in the response's text.
+  const bool in_thought = opens_thought(prompt, tokenizer) &&
+                          tokenizer.decode(rollout.id_N).find("</think>") == std::string::npos;
+  set_grade(response, prompt, in_thought);
   response.clipped = written.finish == Finish::kLength;
   response.tokens = written.length;
   return response;
 }
 
-// Lets the model write what is missing of one suite.
-void fill(EvalDirectory& directory, std::size_t number, engine::Engine& engine, const Suite& suite,
-          const Protocol& protocol, const tokenizer::Tokenizer& tokenizer, const EvalWatch& watch) {
+// Lets the model write the missing responses of one suite.
+void fill_suite(EvalDirectory& directory, std::size_t number, engine::Engine& engine, const Suite& suite,
+                const Protocol& protocol, const tokenizer::Tokenizer& tokenizer, const EvalWatch& watch) {
   std::vector<Prompt> prompts;
   std::vector<std::size_t> rows;  // of the prompts in the suite
   engine::Sampling sampling = sampling_of(protocol);
@@ -106,6 +119,18 @@ Json protocol_json(const Json& model, const Protocol& protocol, const std::vecto
           {"suites", files}};
 }
 
+bool grade_again(const std::filesystem::path& directory, const std::vector<Suite>& suites,
+                 const Protocol& protocol, const tokenizer::Tokenizer& tokenizer, const Json& model) {
+  std::map<std::pair<std::string, std::string>, const Prompt*> prompts;  // by suite and problem
+  for (const Suite& suite : suites)
+    for (const Prompt& prompt : suite.prompts) prompts[{suite.name, prompt.id}] = &prompt;
+  return grade_again(directory, protocol_json(model, protocol, suites), [&](grade::EvalResponse& response) {
+    const auto found = prompts.find({response.suite, response.problem});
+    if (found == prompts.end()) return;  // opening the directory says what is wrong with it
+    set_grade(response, *found->second, opens_thought(*found->second, tokenizer));
+  });
+}
+
 Evaluation evaluate_into(const std::filesystem::path& directory, engine::Engine& engine,
                          const std::vector<Suite>& suites, const Protocol& protocol,
                          const tokenizer::Tokenizer& tokenizer, const Json& model, const EvalWatch& watch) {
@@ -114,9 +139,10 @@ Evaluation evaluate_into(const std::filesystem::path& directory, engine::Engine&
     SuiteProblems& one = problems.emplace_back(SuiteProblems{suite.name, {}});
     for (const Prompt& prompt : suite.prompts) one.ids.push_back(prompt.id);
   }
+  grade_again(directory, suites, protocol, tokenizer, model);
   EvalDirectory files(directory, protocol_json(model, protocol, suites), std::move(problems), protocol.n);
   for (std::size_t s = 0; s < suites.size(); ++s)
-    fill(files, s, engine, suites[s], protocol, tokenizer, watch);
+    fill_suite(files, s, engine, suites[s], protocol, tokenizer, watch);
   Evaluation evaluation{.summary = files.finish(), .responses = {}};
   evaluation.responses = files.responses();
   return evaluation;

@@ -1,7 +1,6 @@
-// Evaluation: n sampled responses to every problem of a suite, graded by their final answers. Random numbers are
-// addressed by (problem, sample, position), so that two models answer under the same numbers, and an evaluation that was
-// stopped goes on as if it had not been.
-//
+// Evaluation: n sampled responses to every problem of a suite, graded by their final answers. Random numbers
+// are addressed by (problem, sample, position), so that two models answer under the same numbers, and an
+// evaluation that was stopped resumes as if it had not been.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -34,8 +33,8 @@ struct Protocol {
   std::string prompt_template = "chat";
 };
 
-// Problems of a JSONL file; each needs an answer. `directory` is the model's, whose chat template may
-// be asked for.
+// Problems of a JSONL file; each needs an answer. `directory` is the model's: its chat template may be
+// needed.
 Suite read_suite(const std::string& name, const std::string& path, const Protocol& protocol,
                  const std::filesystem::path& directory, const tokenizer::Tokenizer& tokenizer);
 
@@ -43,7 +42,8 @@ Suite read_suite(const std::string& name, const std::string& path, const Protoco
 std::vector<grade::EvalResponse> evaluate(engine::Engine& engine, const Suite& suite,
                                           const Protocol& protocol, const tokenizer::Tokenizer& tokenizer);
 
-// How far an evaluation is: responses that are there, of how many, among them those that were there when it began.
+// How far an evaluation is: responses that are there, of how many, and how many of them it found at its
+// start.
 struct EvalProgress {
   std::string suite;  // that is being answered
   std::int64_t done = 0;
@@ -52,17 +52,23 @@ struct EvalProgress {
 };
 using EvalWatch = std::function<void(const EvalProgress&)>;
 
-// All suites, kept as an eval directory (eval_directory.h). `directory` must be new, or hold the same evaluation stopped
-// half-way, which then goes on. `model` is what the summary says of the model. The watch is also told before the first
-// response.
+// All suites, kept as an eval directory (eval_directory.h). `directory` must be new, or hold the same
+// evaluation, stopped, which then resumes. `model` is what the summary says of the model. The watch is also
+// told before the first response.
 struct Evaluation {
   Json summary;
-  std::vector<std::vector<grade::EvalResponse>> responses;  // one list a suite, without texts
+  std::vector<std::vector<grade::EvalResponse>> responses;  // by suite, without texts
 };
 Evaluation evaluate_into(const std::filesystem::path& directory, engine::Engine& engine,
                          const std::vector<Suite>& suites, const Protocol& protocol,
                          const tokenizer::Tokenizer& tokenizer, const Json& model,
                          const EvalWatch& watch = {});
+
+// Where `directory` holds this evaluation, graded by another extractor: grades its responses again
+// (eval_directory.h), so that evaluate_into() finishes it without sampling them; says whether it did.
+// evaluate_into() calls it itself; whoever asks for finished_evaluation() calls it before.
+bool grade_again(const std::filesystem::path& directory, const std::vector<Suite>& suites,
+                 const Protocol& protocol, const tokenizer::Tokenizer& tokenizer, const Json& model);
 
 // What summary.json and protocol.json say before there are figures.
 Json protocol_json(const Json& model, const Protocol& protocol, const std::vector<Suite>& suites);

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/formats/json_file.h"
 
@@ -13,15 +12,14 @@
 namespace routeopd::formats {
 namespace {
 
-constexpr int kMaxDepth = 64;                    // a few levels are used; printing a value recurses
 constexpr std::int64_t kMaxValues = 1LL << 24U;  // 16 bytes each: 100 MB of "[1,1,…" would ask for 800 MB
 
-// Watches the parser: throws at the first repeated key, level or value too many.
+// Watches the parser: throws at the first repeated key, and at one level or value too many.
 class Guard {
  public:
   bool operator()(int depth, Json::parse_event_t event, const Json& value) {
     using Event = Json::parse_event_t;
-    if (depth >= kMaxDepth) throw UserError("expected at most {} nested levels, got more", kMaxDepth);
+    if (depth >= kMaxJsonDepth) throw UserError("expected at most {} nested levels, got more", kMaxJsonDepth);
     if (event == Event::object_start) {
       keys_.resize(static_cast<std::size_t>(depth) + 1);
       keys_.back().clear();
@@ -41,13 +39,13 @@ class Guard {
   std::int64_t values_ = 0;
 };
 
-// nlohmann's "[json.exception.parse_error.101] parse error at …" without its number.
-std::string reason_of(std::string what) {
+}  // namespace
+
+std::string parse_failure(const Json::exception& error) {
+  std::string what = error.what();
   if (const auto close = what.find("] "); close != std::string::npos) what.erase(0, close + 2);
   return what;
 }
-
-}  // namespace
 
 Json parse_json_object(std::string_view text, std::string_view where) {
   // To the parser a zero byte is the end of the text, whatever follows it.
@@ -58,7 +56,7 @@ Json parse_json_object(std::string_view text, std::string_view where) {
     Guard guard;
     value = Json::parse(text.begin(), text.end(), std::ref(guard));
   } catch (const Json::exception& error) {
-    throw UserError("{}: expected JSON, got something else ({})", where, reason_of(error.what()));
+    throw UserError("{}: expected JSON, got something else ({})", where, parse_failure(error));
   } catch (const UserError& error) {
     throw UserError("{}: {}", where, error.what());
   }

@@ -1,6 +1,5 @@
-// JSON that comes from outside, such as config.json, tokenizer.json and a safetensors header: bounded in size
-// and depth, and without repeated keys, of which two readers may each believe another one.
-//
+// JSON from outside, such as config.json, tokenizer.json and a safetensors header: bounded in size and depth,
+// and without repeated keys, of which two readers may each take another one.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,6 +13,12 @@
 
 namespace routeopd::formats {
 
+// Levels that a value from outside may nest: a few are used, and printing a value recurses.
+inline constexpr int kMaxJsonDepth = 64;
+
+// nlohmann's "[json.exception.parse_error.101] parse error at …" without its number.
+std::string parse_failure(const Json::exception& error);
+
 // The bytes of a regular file of at most `max_bytes`. Throws UserError that names it.
 std::string read_text_file(const std::filesystem::path& path, std::int64_t max_bytes);
 
@@ -23,7 +28,7 @@ Json parse_json_object(std::string_view text, std::string_view where);
 // The same for a file of at most `max_bytes`, named in every error.
 Json read_json_object(const std::filesystem::path& path, std::int64_t max_bytes);
 
-// The value under `key` of an object, or null where there is none: to most writers the two are one.
+// The value under `key` of an object, or null where there is none: most writers mean the same by both.
 const Json& value_or_null(const Json& object, const char* key);
 
 // Throws UserError naming `key` unless its value is null, missing or the one that is supported.

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/formats/json_lines.h"
 
@@ -6,22 +5,20 @@
 #include <iostream>
 #include <system_error>
 
+#include "routeopd/formats/json_file.h"
+
 namespace routeopd::formats {
 namespace {
 
-// nlohmann's "[json.exception.parse_error.101] parse error at line 1, column 8: …" without its number and
-// line.
-std::string line_reason(std::string what) {
-  if (const auto close = what.find("] "); close != std::string::npos) what.erase(0, close + 2);
-  if (const auto at = what.find("line 1, "); at != std::string::npos) what.erase(at, 8);
-  return what;
+// "parse error at line 1, column 8: …" without the line, which where() tells.
+std::string reason_in_line(const Json::exception& error) {
+  std::string reason = parse_failure(error);
+  if (const auto at = reason.find("line 1, "); at != std::string::npos) reason.erase(at, 8);
+  return reason;
 }
 
-// Deeper values are nobody's data, and printing them would use up the stack.
-constexpr int kMaxLineDepth = 64;
-
 bool check_depth(int depth, Json::parse_event_t, const Json&) {
-  if (depth > kMaxLineDepth) throw UserError("expected at most {} nested levels, got more", kMaxLineDepth);
+  if (depth > kMaxJsonDepth) throw UserError("expected at most {} nested levels, got more", kMaxJsonDepth);
   return true;
 }
 
@@ -38,9 +35,8 @@ JsonLines::JsonLines(const std::string& path) : path_(path), in_(&file_) {
     throw UserError("{}: is a directory, expected a JSONL file", path);
   file_.open(path, std::ios::binary);
   if (!file_) throw UserError("{}: cannot be read; is the path right?", path);
-  if (std::filesystem::is_regular_file(path, error)) {
+  if (std::filesystem::is_regular_file(path, error))
     bytes_total_ = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
-  }
 }
 
 std::optional<Json> JsonLines::next() {
@@ -50,7 +46,7 @@ std::optional<Json> JsonLines::next() {
     if (text_.find_first_not_of(" \t\r") == std::string::npos) continue;
     // To the parser a zero byte is the end of the text, whatever follows it.
     if (text_.find('\0') != std::string::npos)
-      throw UserError("{}: expected one JSON object a line, got a zero byte in it", where());
+      throw UserError("{}: expected one JSON object per line, got a zero byte in it", where());
     Json value;
     try {
       value = Json::parse(text_, check_depth);
@@ -58,8 +54,8 @@ std::optional<Json> JsonLines::next() {
       throw UserError("{}: {}", where(), error.what());
     } catch (const Json::exception& error) {
       const bool cut = in_->eof() && text_.back() != '}';
-      throw UserError("{}: expected one JSON object a line, got {} ({})", where(),
-                      cut ? "a line that ends too early" : "something else", line_reason(error.what()));
+      throw UserError("{}: expected one JSON object per line, got {} ({})", where(),
+                      cut ? "a line that ends too early" : "something else", reason_in_line(error));
     }
     if (!value.is_object()) throw UserError("{}: expected a JSON object, got {}", where(), value.type_name());
     return value;

@@ -1,5 +1,4 @@
-// JSONL: one JSON object a line, UTF-8. Errors name the file and the line.
-//
+// JSONL: one JSON object per line, UTF-8. Errors name the file and the line.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,13 +17,13 @@ class JsonLines {
   // "-" reads standard input. Throws UserError when the file cannot be read.
   explicit JsonLines(const std::string& path);
 
-  // The next object; blank lines are passed over. Throws UserError for a line that is not a JSON object.
+  // The next object; blank lines are skipped. Throws UserError for a line that is not a JSON object.
   std::optional<Json> next();
 
-  const std::string& text() const { return text_; }  // the line last read, as it stands
+  const std::string& text() const { return text_; }  // the line last read, unchanged
   std::int64_t line() const { return line_; }        // number of the line last read, from 1
   std::int64_t bytes_read() const { return bytes_read_; }
-  std::int64_t bytes_total() const { return bytes_total_; }  // -1 where it is not known
+  std::int64_t bytes_total() const { return bytes_total_; }  // -1 when unknown
 
   // "FILE:LINE" of the line last read.
   std::string where() const;

@@ -1,6 +1,5 @@
 // config.json of a Hugging Face model directory, as the decoder needs it. What is not supported is refused by
 // name, never ignored.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,12 +9,13 @@
 #include <vector>
 
 #include "routeopd/base/fields.h"
+#include "routeopd/formats/architecture.h"
 #include "routeopd/formats/rope_parameters.h"
 
 namespace routeopd::formats {
 
 struct ModelConfig {
-  std::string model_type = "qwen3";  // qwen2 | qwen3 | llama
+  std::string model_type = "qwen3";  // of one of architectures()
   std::string dtype;                 // of the weights, as the file says; empty where it does not
   std::int64_t vocab_size = 0;       // rows of the embedding, padding included
   std::int64_t hidden_size = 0;
@@ -27,13 +27,22 @@ struct ModelConfig {
   std::int64_t max_position_embeddings = 0;
   double rms_norm_eps = 1e-6;
   RopeParameters rope;
-  bool qkv_bias = false;     // on the projections to queries, keys and values
-  bool output_bias = false;  // on the projection back from attention
+  bool attention_bias = false;  // what these two mean to a projection, the architecture says: has()
   bool mlp_bias = false;
   bool tie_word_embeddings = false;
   std::vector<std::int32_t> eos_token_ids;  // of config.json; generation_config.json's, where it has any, win
 
-  bool qk_norm() const { return model_type == "qwen3"; }  // queries and keys are normalised head by head
+  // Aborts for a model_type that no reader of a file lets through.
+  const ArchitectureSpec& architecture() const;
+
+  // Whether a projection of which the architecture says `bias` has one.
+  bool has(Bias bias) const;
+
+  std::int64_t query_size() const { return num_attention_heads * head_dim; }
+  std::int64_t key_size() const { return num_key_value_heads * head_dim; }
+
+  // What rows of the embedding are multiplied by.
+  double embedding_scale() const;
 };
 
 // The configuration of a config.json. Throws UserError with the key that is wrong or not supported.

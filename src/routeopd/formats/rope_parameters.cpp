@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/formats/rope_parameters.h"
 
@@ -39,9 +38,10 @@ std::string rope_type_of(const Json& parameters) {
                   shown(said));
 }
 
-RopeParameters read_parameters(const Json& parameters, std::int64_t max_positions) {
+RopeParameters read_parameters(const Json& parameters, std::int64_t max_positions, double default_theta) {
   if (!parameters.is_object()) throw UserError("expected an object, got {}", shown(parameters));
   RopeParameters rope;
+  rope.theta = default_theta;
   rope.type = rope_type_of(parameters);
   const std::vector<std::string> known = keys_of(rope.type);
   for (const auto& [key, value] : parameters.items()) {
@@ -67,7 +67,7 @@ RopeParameters read_parameters(const Json& parameters, std::int64_t max_position
 
 }  // namespace
 
-RopeParameters rope_parameters_of(const Json& config, std::int64_t max_positions) {
+RopeParameters rope_parameters_of(const Json& config, std::int64_t max_positions, double default_theta) {
   expect_only(config, "partial_rotary_factor", 1.0);
   // Where a file has both, transformers heeds rope_scaling.
   const Json& scaling = value_or_null(config, "rope_scaling");
@@ -76,8 +76,10 @@ RopeParameters rope_parameters_of(const Json& config, std::int64_t max_positions
   const bool inside = parameters.is_object() && !value_or_null(parameters, "rope_theta").is_null();
   const bool outside = !value_or_null(config, "rope_theta").is_null();
   RopeParameters rope;
-  if (!parameters.is_null()) rope = naming(name, [&] { return read_parameters(parameters, max_positions); });
-  // Beside the dictionary, this one wins over the one inside: so it does in transformers.
+  rope.theta = default_theta;
+  if (!parameters.is_null())
+    rope = naming(name, [&] { return read_parameters(parameters, max_positions, default_theta); });
+  // The one outside the dictionary wins over the one inside, as in transformers.
   if (rope.type == "llama3" && !value_or_null(config, "original_max_position_embeddings").is_null())
     rope.original_positions = positive_of(config, "original_max_position_embeddings", 1 << 30);
   if (!outside) return rope;

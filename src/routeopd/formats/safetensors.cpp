@@ -1,10 +1,15 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/formats/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -12,7 +17,6 @@
 
 #include "routeopd/base/files.h"
 #include "routeopd/formats/json_file.h"
-#include "routeopd/formats/mapped_file.h"
 
 namespace routeopd::formats {
 namespace {
@@ -42,7 +46,7 @@ const TypeRow& row_of(TensorType type) {
   return *found;
 }
 
-TensorType type_of(const Json& info) {
+TensorType tensor_type_of(const Json& info) {
   std::string known;
   for (const TypeRow& row : kTypes) {
     if (info == row.name) return row.type;
@@ -51,8 +55,8 @@ TensorType type_of(const Json& info) {
   throw UserError("dtype: expected {}, got {}", known, shown(info));
 }
 
-// Bytes of a tensor, or none where they do not fit 63 bits. Dimensions of zero are passed over in the check,
-// so that strides computed from the shape cannot overflow either.
+// Bytes of a tensor, or none where they do not fit 63 bits. Dimensions of zero are skipped in the check, so
+// that strides computed from the shape cannot overflow either.
 std::optional<std::uint64_t> bytes_of(const std::vector<std::int64_t>& shape, TensorType type) {
   std::int64_t bytes = static_cast<std::int64_t>(size_of(type));
   bool empty = false;
@@ -65,7 +69,7 @@ std::optional<std::uint64_t> bytes_of(const std::vector<std::int64_t>& shape, Te
 }
 
 std::uint64_t whole_of(const Json& value, std::string_view what) {
-  // -1, 1.5, 1e3 and what is past 2^64 are none of them unsigned to the parser.
+  // To the parser, -1, 1.5, 1e3 and numbers past 2^64 are not unsigned.
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::uint64_t{INT64_MAX})
     throw UserError("{}: expected a whole number from 0 to 2^63 - 1, got {}", what, shown(value));
   return value.get<std::uint64_t>();
@@ -83,7 +87,7 @@ TensorView tensor_of(const std::string& name, const Json& info, std::span<const 
   if (!info.is_object()) throw UserError("expected an object, got {}", info.type_name());
   TensorView tensor;
   tensor.name = name;
-  tensor.type = type_of(member(info, "dtype", false));
+  tensor.type = tensor_type_of(member(info, "dtype", false));
   for (const Json& dimension : member(info, "shape", true))
     tensor.shape.push_back(static_cast<std::int64_t>(whole_of(dimension, "shape")));
   const Json& offsets = member(info, "data_offsets", true);
@@ -182,6 +186,38 @@ SafetensorsIndex read_safetensors(std::span<const std::byte> file) {
   return index;
 }
 
+// A regular file's bytes, read-only, for the life of the object. A file that another process cuts short
+// meanwhile ends ours with SIGBUS: our own writers never do that, they rename (base/atomic_file.h).
+class MappedFile {
+ public:
+  // Throws UserError, without the path, when there is no regular file that can be read.
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile() {
+    if (start_ != nullptr) ::munmap(start_, size_);
+  }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(start_), size_}; }
+
+ private:
+  void* start_ = nullptr;  // null for an empty file, which cannot be mapped
+  std::size_t size_ = 0;
+};
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not hold us
+  if (descriptor < 0) throw UserError("cannot be read ({}); is the path right?", std::strerror(errno));
+  struct stat status = {};
+  const bool regular = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+  size_ = regular ? static_cast<std::size_t>(status.st_size) : 0;
+  if (size_ > 0) start_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  const int reason = errno;
+  ::close(descriptor);
+  if (!regular) throw UserError("is not a regular file; is the path right?");
+  if (start_ == MAP_FAILED) throw UserError("cannot be mapped into memory ({})", std::strerror(reason));
+}
+
 Safetensors::Safetensors(const std::filesystem::path& path) : path_(path) {
   refuse_pickle(path);
   naming(path.string(), [&] {
@@ -221,7 +257,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Tens
   }
   header.resize((header.size() + 7) / 8 * 8, ' ');  // so that the data is aligned
   if (header.size() > kMaxHeader)
-    throw UserError("{}: expected a header of at most {} bytes, got {}; try fewer tensors a file",
+    throw UserError("{}: expected a header of at most {} bytes, got {}; try fewer tensors per file",
                     path.string(), kMaxHeader, header.size());
   const std::uint64_t length = header.size();
   AtomicFile file(path);

@@ -1,7 +1,6 @@
 // safetensors: named tensors in one file, read through mmap and written atomically. The format: a header
 // length (u64, little-endian), a JSON header {name: {dtype, shape, data_offsets}}, then the tensors' bytes
 // without holes. A file is untrusted input: every bound is checked before a byte is used.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,11 +15,11 @@
 
 namespace routeopd::formats {
 
-class MappedFile;
+class MappedFile;  // the bytes of an open file
 
 enum class TensorType { kF32, kF16, kBF16, kF64, kI32, kI64 };
 
-std::size_t size_of(TensorType type);  // bytes an element
+std::size_t size_of(TensorType type);  // bytes per element
 std::string name_of(TensorType type);  // as the format spells it: "F32", …
 
 // One tensor of an open file, or one to be written. The bytes are row-major, little-endian, and belong to the

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/formats/tensorboard_events.h"
 
@@ -29,12 +28,12 @@ void put_fixed(std::string& out, Unsigned bits) {
   for (std::size_t i = 0; i < sizeof(bits); ++i) out += static_cast<char>(bits >> (8 * i) & 0xff);
 }
 
-// Protocol buffers, as much of them as scalars need. A message is its fields in the order of their numbers: a key that
-// holds number and kind, then the value. Fields that are zero are left out, unless they are one of several alternatives,
-// where being there is what they say.
+// Protocol buffers, as much of them as scalars need. A message is its fields in the order of their numbers: a
+// key that holds number and kind, then the value. Fields that are zero are skipped, except in a oneof, where
+// presence is the information.
 constexpr unsigned kVarint = 0, kFixed64 = 1, kLengthAndBytes = 2, kFixed32 = 5;
 
-// Seven bits a byte, the low ones first; the high bit says that more follow.
+// Seven bits per byte, the low ones first; the high bit says that more follow.
 void put_varint(std::string& out, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) out += static_cast<char>((value & 0x7f) | 0x80);
   out += static_cast<char>(value);
@@ -50,11 +49,11 @@ void put_bytes(std::string& out, unsigned field, std::string_view bytes) {
   out += bytes;
 }
 
-// message Event        { double wall_time = 1; int64 step = 2;
-//                        oneof what { string file_version = 3; Summary summary = 5; SessionLog session_log = 7; } }
-// message Summary      { repeated Value value = 1; }
-// message Value        { string tag = 1; oneof value { float simple_value = 2; } }
-// message SessionLog   { enum SessionStatus { START = 1; } SessionStatus status = 1; }
+// message Event      { double wall_time = 1; int64 step = 2;
+//                  oneof what { string file_version = 3; Summary summary = 5; SessionLog session_log = 7; } }
+// message Summary    { repeated Value value = 1; }
+// message Value      { string tag = 1; oneof value { float simple_value = 2; } }
+// message SessionLog { enum SessionStatus { START = 1; } SessionStatus status = 1; }
 constexpr unsigned kFileVersion = 3, kSummary = 5, kSessionLog = 7;
 
 std::string event(double wall_time, std::int64_t step, unsigned what, std::string_view content) {
@@ -81,8 +80,8 @@ std::string summary_value(const TaggedValue& tagged) {
   return out;
 }
 
-// Records hold checksums of data that may hold records itself: the format turns them so that a checksum over a checksum
-// does not degenerate.
+// A record's data may hold records with checksums of their own: the format rotates and offsets each checksum,
+// so that a checksum over a checksum does not degenerate.
 std::uint32_t masked_crc32c(std::string_view bytes) {
   return std::rotr(crc32c(bytes), 15) + 0xa282ead8U;
 }
@@ -104,7 +103,7 @@ double wall_seconds() {
 
 std::string host_name() {
   std::array<char, 256> name{};
-  // The last byte stays zero: a name that is cut may come without its end.
+  // The last byte stays zero: a truncated name may come without its terminator.
   return ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "localhost";
 }
 
@@ -116,7 +115,7 @@ TensorboardEvents::TensorboardEvents(const fs::path& directory, std::function<do
   if (failed) throw UserError("{}: cannot be made ({})", directory.string(), failed.message());
   const double seconds = now_();
   static std::atomic<std::int64_t> count = 0;
-  do {  // a file that has the name, of another container with our process number, stays as it is
+  do {  // another container may have a process of our number: its file is not touched
     path_ = directory / fmt::format("events.out.tfevents.{:010}.{}.{}.{}", static_cast<std::int64_t>(seconds),
                                     host, ::getpid(), count++);
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -154,8 +153,8 @@ void TensorboardEvents::restart(std::int64_t first_step) {
   std::string start;
   put_key(start, 1, kVarint);
   put_varint(start, 1);
-  // TensorBoard's server takes the first START of a run for its beginning, and forgets earlier values from the second on
-  // only; EventAccumulator does at each. Two of them are a restart to both.
+  // TensorBoard's server takes the first START of a run for its beginning and drops earlier values at later
+  // ones only; EventAccumulator drops them at each. Two in a row are a restart to both.
   const std::string once = record(event(now_(), first_step, kSessionLog, start));
   append(once + once);
 }
@@ -166,7 +165,7 @@ void TensorboardEvents::append(std::string_view records) {
                                      size_ + static_cast<std::int64_t>(done));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
-      // Readers stop for good at a record that is cut and has others behind it.
+      // Readers stop for good at a truncated record that others follow.
       if (::ftruncate(descriptor_, size_) != 0)
         throw UserError("{}: cannot be written, and its last record is not whole; is the disk full?",
                         path_.string());

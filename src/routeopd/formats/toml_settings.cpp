@@ -1,8 +1,8 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/formats/toml_settings.h"
 
 #include <toml++/toml.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -12,7 +12,7 @@ namespace routeopd::formats {
 
 namespace {
 
-// toml++ follows dotted keys and nested lists by recursion: a recipe has neither deep ones nor megabytes of them.
+// toml++ recurses into dotted keys and nested lists: a recipe has neither deep ones nor megabytes of them.
 constexpr std::uintmax_t kMaxBytes = 1 << 20;
 constexpr std::ptrdiff_t kMaxDots = 64;
 
@@ -39,7 +39,7 @@ Json toml_file(const std::string& path) {
   } catch (const toml::parse_error& error) {
     throw UserError("{}:{}: not TOML ({})", path, error.source().begin.line, error.description());
   }
-  std::ostringstream text;  // TOML's values are JSON's, dates apart; toml++ writes them as such
+  std::ostringstream text;  // but for dates, TOML's values are JSON's, and toml++ writes them as JSON
   text << toml::json_formatter(recipe);
   return Json::parse(text.str());
 }
@@ -63,7 +63,8 @@ std::string toml_value(const Json& value) {
       items += (items.empty() ? "" : ", ") + Json(name).dump() + " = " + toml_value(item);
     return items.empty() ? "{}" : "{ " + items + " }";
   }
-  // A JSON string is a TOML basic string, but for the character DEL; a float needs a point or an exponent in both.
+  // A JSON string is a TOML basic string, except for the character DEL; a float needs a point or an exponent
+  // in both.
   std::string text = value.dump();
   for (std::size_t at = 0; (at = text.find('\x7f', at)) != std::string::npos;) text.replace(at, 1, "\\u007f");
   return text;

@@ -1,5 +1,4 @@
 // TOML recipes as plain settings, and back.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,8 +8,8 @@
 
 namespace routeopd::formats {
 
-// The whole file as a JSON object of its top-level values and sections. Throws UserError with the place in the file when
-// it is not TOML.
+// The whole file as a JSON object of its top-level values and sections. Throws UserError with the place in
+// the file when it is not TOML.
 Json toml_file(const std::string& path);
 
 // The table `section` of the file, empty when the file has none.

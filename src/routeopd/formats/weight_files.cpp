@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/formats/weight_files.h"
 
@@ -7,6 +6,7 @@
 
 #include "routeopd/base/files.h"
 #include "routeopd/base/hashes.h"
+#include "routeopd/base/interrupt.h"
 #include "routeopd/formats/json_file.h"
 
 namespace routeopd::formats {
@@ -104,7 +104,10 @@ std::string weights_sha256(const fs::path& directory) {
     if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   std::string hashes;
-  for (const fs::path& file : files) hashes += sha256_of_file(file);
+  for (const fs::path& file : files) {
+    check_interrupt();
+    hashes += sha256_of_file(file);
+  }
   return files.size() > 1 ? sha256(hashes) : hashes;
 }
 

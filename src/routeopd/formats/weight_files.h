@@ -1,6 +1,5 @@
 // The weights of a model directory: model.safetensors, or shards named by model.safetensors.index.json
-// {"metadata": {"total_size"}, "weight_map": {tensor: file}}. The index and the shards must tell the same story.
-//
+// {"metadata": {"total_size"}, "weight_map": {tensor: file}}. The index and the shards must agree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,8 +24,8 @@ class WeightFiles {
     const std::filesystem::path* file = nullptr;
   };
 
-  // Opens all of them. Throws UserError for a directory without weights in safetensors, a shard that is not there, and
-  // tensors that the index and the shards do not agree on.
+  // Opens all of them. Throws UserError for a directory without weights in safetensors, a shard that is not
+  // there, and tensors that the index and the shards do not agree on.
   explicit WeightFiles(const std::filesystem::path& directory);
 
   const std::map<std::string, Entry>& tensors() const { return tensors_; }
@@ -42,12 +41,13 @@ class WeightFiles {
   std::map<std::string, Entry> tensors_;
 };
 
-// One hash for all .safetensors files of a directory: SHA-256 of the one there is, or of the hashes (in hexadecimal) of
-// several, in the order of their names; empty where there are none.
+// One hash for all .safetensors files of a directory: SHA-256 of the only one, or of the concatenated hashes
+// (in hexadecimal) of several, in the order of their names; empty where there are none. Throws Interrupted
+// between files.
 std::string weights_sha256(const std::filesystem::path& directory);
 
-// Writes the tensors into model.safetensors, or, when they exceed `shard_bytes`, into shards of at most that (or of one
-// tensor, where a single one is larger) with an index.
+// Writes the tensors into model.safetensors, or, when they exceed `shard_bytes`, into shards of at most that
+// (or of one tensor, where a single one is larger) with an index.
 void write_weights(const std::filesystem::path& directory, const std::vector<TensorView>& tensors,
                    std::int64_t shard_bytes);
 

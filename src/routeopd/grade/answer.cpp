@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "routeopd/grade/ascii.h"
-#include "routeopd/grade/extract.h"
+#include "routeopd/grade/boxes.h"
 #include "routeopd/grade/math/equivalence.h"
 #include "routeopd/grade/math/normal_form.h"
 #include "routeopd/grade/math/parser.h"
 #include "routeopd/grade/math/plain_text.h"
+#include "routeopd/grade/phrases.h"
+#include "routeopd/grade/readable.h"
 
 namespace routeopd::grade {
 namespace {
@@ -20,8 +22,8 @@ using math::Budget;
 using math::Commas;
 using math::Node;
 
-// The digits of a whole number of any length without leading zeros: too long for the parser is not too long to
-// be told apart.
+// The digits of a whole number without leading zeros, of any length: what is too long for the parser can
+// still be compared.
 std::optional<std::string> whole_number(std::string_view text) {
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
@@ -33,7 +35,41 @@ std::optional<std::string> whole_number(std::string_view text) {
   return fmt::format("{}{}", negative && text != "0" ? "-" : "", text);
 }
 
+constexpr std::string_view kThinkBegin = "<think>";
+constexpr std::string_view kThinkEnd = "</think>";
+
+std::string_view outside_of_thoughts(std::string_view response, bool in_thought) {
+  if (const std::size_t end = response.rfind(kThinkEnd); end != std::string_view::npos) {
+    response.remove_prefix(end + kThinkEnd.size());
+  } else if (in_thought) {
+    return {};
+  }
+  return response.substr(0, response.find(kThinkBegin));
+}
+
 }  // namespace
+
+bool opens_thought(std::string_view prompt) {
+  return without_outer_space(prompt).ends_with(kThinkBegin);
+}
+
+Extracted extracted_answer(std::string_view response, bool in_thought) {
+  response = outside_of_thoughts(response, in_thought);
+  PhraseAnswer final_answer = answer_after(response, Phrase::kFinalAnswer);
+  if (final_answer.mathematics && last_box(response) <= final_answer.at)
+    return {std::move(final_answer.text), true};
+  std::string boxed = boxed_answer(response);
+  if (!boxed.empty() && is_readable(boxed)) return {std::move(boxed), true};
+  if (final_answer.mathematics) return {std::move(final_answer.text), true};
+  PhraseAnswer answer = answer_after(response, Phrase::kAnswer);
+  if (answer.readable && (answer.mathematics || !final_answer.readable))
+    return {std::move(answer.text), true};
+  if (final_answer.readable) return {std::move(final_answer.text), true};
+  for (std::string* text : {&boxed, &final_answer.text, &answer.text}) {
+    if (!text->empty()) return {std::move(*text), false};
+  }
+  return {};
+}
 
 struct Answer::Reading {
   std::string text;                    // trimmed
@@ -102,11 +138,12 @@ bool equivalent(const Answer& reference, const Answer& given) {
   return !wanted.tree && math::bare_text(wanted.text) == math::bare_text(found.text);
 }
 
-Grade grade_response(std::string_view response, std::string_view answer) {
+Grade grade_response(std::string_view response, std::string_view answer, bool in_thought) {
+  Extracted found = extracted_answer(response, in_thought);
   Grade grade;
-  grade.extracted = extracted_answer(response);
-  grade.format_ok = !grade.extracted.empty();
-  grade.correct = grade.format_ok && equivalent(Answer(answer), Answer(grade.extracted));
+  grade.correct = !found.text.empty() && equivalent(Answer(answer), Answer(found.text));
+  grade.format_ok = found.readable || grade.correct;
+  if (grade.format_ok) grade.extracted = std::move(found.text);
   return grade;
 }
 

@@ -7,20 +7,25 @@
 #include <set>
 #include <unordered_map>
 
+#include "routeopd/grade/answer.h"
+
 namespace routeopd::grade {
 namespace {
+
+std::string one_line(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 [[noreturn]] void refuse(const EvalRun& a, const EvalRun& b, const std::string& field, const Json& in_a,
                          const Json& in_b) {
   throw UserError("{} and {} cannot be compared: {} is {} in the first and {} in the second", a.directory,
-                  b.directory, field, in_a.dump(-1, ' ', false, Json::error_handler_t::replace),
-                  in_b.dump(-1, ' ', false, Json::error_handler_t::replace));
+                  b.directory, field, one_line(in_a), one_line(in_b));
 }
 
 void check_equal(const EvalRun& a, const EvalRun& b, const std::string& field, const Json& in_a,
                  const Json& in_b) {
   if (in_a == in_b) return;
-  if (in_a.is_object() && in_b.is_object()) {  // only the key that differs is worth showing
+  if (in_a.is_object() && in_b.is_object()) {  // show only the key that differs
     std::set<std::string> keys;
     for (const auto& item : in_a.items()) keys.insert(item.key());
     for (const auto& item : in_b.items()) keys.insert(item.key());
@@ -31,6 +36,20 @@ void check_equal(const EvalRun& a, const EvalRun& b, const std::string& field, c
     }
   }
   refuse(a, b, field, in_a, in_b);
+}
+
+// Grades by different rules are no contrast between models; the responses are there to be graded again.
+void check_extractor(const EvalRun& a, const EvalRun& b) {
+  const Json by_a = a.summary.value("extractor", Json());
+  const Json by_b = b.summary.value("extractor", Json());
+  if (by_a == by_b) return;
+  const std::string again = by_a == kExtractor   ? b.directory
+                            : by_b == kExtractor ? a.directory
+                                                 : fmt::format("{} and {}", a.directory, b.directory);
+  throw UserError(
+      "{} and {} cannot be compared: extractor is {} in the first and {} in the second; run the "
+      "`routeopd eval` command of {} again, which samples nothing and grades the responses by {}",
+      a.directory, b.directory, one_line(by_a), one_line(by_b), again, kExtractor);
 }
 
 Json hash_of(const EvalRun& run, const std::string& suite) {
@@ -81,7 +100,8 @@ void add(Transitions& sum, const Transitions& counts) {
   sum.neither += counts.neither;
 }
 
-// Suites of several pairs by name, each with the pair that had it first: that one's order of problems counts for all.
+// Suites of several pairs by name, each with the first run
+// that has it, whose order of problems holds for all.
 struct SharedSuite {
   const EvalRun* run = nullptr;
   const EvalSuite* suite = nullptr;
@@ -115,9 +135,10 @@ void check_protocol(const EvalRun& a, const EvalRun& b) {
     return found;
   };
   check_equal(a, b, "the list of suites", names(a), names(b));
-  for (const char* field : {"decoding", "seed", "template", "extractor"}) {
+  for (const char* field : {"decoding", "seed", "template"}) {
     check_equal(a, b, field, a.summary.value(field, Json()), b.summary.value(field, Json()));
   }
+  check_extractor(a, b);
   for (std::size_t s = 0; s < a.suites.size(); ++s) {
     const std::string& name = a.suites[s].name;
     check_equal(a, b, "sha256 of suite " + name, hash_of(a, name), hash_of(b, name));

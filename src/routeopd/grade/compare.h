@@ -46,11 +46,12 @@ struct Comparison {
 // problems, samples) under the same decoding, seed, template and extractor.
 void check_protocol(const EvalRun& a, const EvalRun& b);
 
-// Throws as check_protocol does. The order of problems may differ: A's is kept. A suite's row and the average over suites use the same draws of it.
+// Throws as check_protocol does. The order of problems may differ; A's is kept. A suite's row and the average
+// over suites use the same draws of its problems.
 Comparison compare_runs(const EvalRun& a, const EvalRun& b, Bootstrap bootstrap);
 
-// The mean over several pairs of runs, such as one pair for each student and teacher: every pair has the same weight, and in
-// it every suite that it has.
+// The mean over several pairs of runs, such as one pair per student and teacher: every pair has the same
+// weight, and within a pair every suite.
 struct MacroRow {
   std::string name;
   std::int64_t pairs = 0;  // that have the suite
@@ -67,8 +68,9 @@ struct MacroComparison {
   MacroRow average;
 };
 
-// A bootstrap draw takes the same problems of a suite in all pairs that have it. Throws UserError when a pair cannot be
-// compared, and when suites of one name are not one suite in all pairs (another file, or other problems).
+// A bootstrap draw takes the same problems of a suite in all pairs that have
+// it. Throws UserError when a pair cannot be compared, and when suites of
+// one name are not one suite in all pairs (another file, or other problems).
 MacroComparison compare_pairs(std::span<const std::pair<EvalRun, EvalRun>> pairs, const Bootstrap& bootstrap);
 
 }  // namespace routeopd::grade

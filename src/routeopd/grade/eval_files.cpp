@@ -25,7 +25,7 @@ Value field_of(const Json& object, const char* name, const std::string& where) {
     fits = found->is_boolean();
     expected = "true or false";
   } else {
-    // An unsigned value past the signed ones would turn negative on its way.
+    // An unsigned value beyond the signed range would become negative.
     fits = found->is_number_integer() && found->template get<std::int64_t>() >= 0;
     expected = "a whole number from 0";
   }
@@ -154,12 +154,12 @@ EvalRun read_eval_directory(const std::filesystem::path& directory) {
       throw UserError("{}: has responses to {} problems, expected the {} of summary.json", where,
                       suite.correctness.problems, promise.problems);
     }
-    const Json said = run.summary["suites"][name].value("avg", Json());
+    const Json claimed = run.summary["suites"][name].value("avg", Json());
     if (const double found = average(suite.correctness);
-        said.is_number() && std::abs(said.get<double>() - found) > 1e-9)
+        claimed.is_number() && std::abs(claimed.get<double>() - found) > 1e-9)
       throw UserError(
           "{}: {:.6f} of the samples are right, but summary.json says {:.6f}; was one of them edited?", where,
-          found, said.get<double>());
+          found, claimed.get<double>());
     run.suites.push_back(std::move(suite));
   }
   return run;

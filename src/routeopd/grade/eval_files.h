@@ -1,6 +1,7 @@
-// An eval directory: responses.jsonl, one graded response a line, and summary.json.
+// An eval directory: responses.jsonl, one graded response per line, and summary.json.
 //
-//   responses.jsonl  {"suite","problem","sample","response","extracted","correct","format_ok","clipped","tokens"}
+//   responses.jsonl  {"suite","problem","sample","response","extracted","correct","format_ok","clipped",
+//                     "tokens"}
 //   summary.json     {"model", "decoding", "seed", "template", "extractor",
 //                     "suites": {NAME: {"file", "sha256", and what suite_summary.h gives}},
 //                     "average": means over suites, "avg": the mean of their avg}
@@ -33,12 +34,12 @@ struct EvalResponse {
 
 Json json_of(const EvalResponse& response);
 
-// A line of responses.jsonl with its line feed. Bytes that are not UTF-8 become U+FFFD: a model can write half
-// a character, and a file that cannot be read back would lose the whole run.
+// A line of responses.jsonl with its line feed. Bytes that are not UTF-8 become U+FFFD: a model can write
+// half a character, and a file that cannot be read back would lose the whole run.
 std::string line_of(const EvalResponse& response);
 
-// The reverse of json_of. Throws UserError, which begins with `where`, for a missing field or one of another
-// type.
+// The reverse of json_of. Throws UserError, which begins with
+// `where`, for a missing field or one of another type.
 EvalResponse response_of(const Json& line, const std::string& where);
 
 // Graded responses in any order, checked to fill problems × samples exactly once.
@@ -74,8 +75,7 @@ struct EvalSuite {
 struct EvalRun {
   std::string directory;
   Json summary;
-  std::vector<EvalSuite>
-      suites;  // by name, so that nothing hangs on the order in which suites were evaluated
+  std::vector<EvalSuite> suites;  // by name, so that the order in which they were evaluated does not matter
 };
 
 // Throws UserError unless summary.json has every field that tells whether two runs are comparable, and

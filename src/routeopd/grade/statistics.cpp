@@ -133,8 +133,8 @@ double pass_at_k(const Correctness& suite, std::int64_t k) {
   }
   double sum = 0;
   for (const std::int64_t right : counts_P) {
-    // C(S-c, k) / C(S, k) as a product of c factors, each at most 1: nothing overflows. Once k > S-c one of
-    // them is zero.
+    // C(S-c, k) / C(S, k) as a product of c factors, each at most
+    // 1: nothing overflows. Once k > S-c one of them is zero.
     double none = 1;
     for (std::int64_t i = suite.samples - right + 1; i <= suite.samples && none > 0; ++i) {
       none *= i <= k ? 0 : 1 - static_cast<double>(k) / static_cast<double>(i);

@@ -1,6 +1,6 @@
 // Averages over problems and the paired cluster bootstrap of method.md. All randomness is addressed.
 //
-// Shapes: P problems, S samples a problem.
+// Shapes: P problems, S samples per problem.
 //
 // The i-th problem (i < P) that bootstrap draw d takes from suite s is
 //   floor(u · P),  u = unit_uniform(word i mod 4 of addressed_words(seed, Purpose::kBootstrap,
@@ -54,8 +54,7 @@ Interval paired_contrast(std::span<const Correctness> a, std::span<const Correct
 struct WeightedContrast {
   const Correctness* a = nullptr;
   const Correctness* b = nullptr;
-  std::uint32_t suite =
-      0;  // its number in the address, without first_suite: terms with the same share their draws
+  std::uint32_t suite = 0;  // its number in the address, without first_suite; equal numbers share their draws
   double weight = 1;
 };
 
@@ -65,10 +64,10 @@ Interval weighted_contrast(std::span<const WeightedContrast> terms, const Bootst
 // The interval of Avg@S itself, over problems; mean over suites last.
 Interval average_interval(std::span<const Correctness> suites, const Bootstrap& bootstrap);
 
-// The mean of values that come in clusters, such as the states of one response, with an interval that draws whole
-// clusters. NaN values do not count. Draw d takes as many clusters as there are, with replacement, each with all of
-// its values, and the mean is that of all values taken; which clusters it takes is the rule above with clusters in
-// place of problems. cluster[i], from 0, is that of values[i]. NaN where no value is left.
+// The mean of values that come in clusters, such as the states of one response, with an interval that draws
+// whole clusters. NaN values do not count. Draw d takes as many clusters as there are, with replacement, each
+// with all of its values, and the mean is that of all values taken; which clusters it takes is the rule above
+// with clusters in place of problems. cluster[i], from 0, is that of values[i]. NaN where no value is left.
 Interval clustered_mean(std::span<const double> values, std::span<const std::int32_t> cluster,
                         const Bootstrap& bootstrap);
 

@@ -18,11 +18,12 @@ namespace routeopd::grade {
 // Rates and averages are fractions. Throws UserError as read_eval_directory does.
 Json suite_summary(std::span<const EvalResponse> responses, const Bootstrap& bootstrap);
 
-// The same of each problem by itself, in the order in which problems were first seen: suite, problem, samples, right, avg,
-// pass@k, maj@k, tokens (mean), clip_rate, format_rate.
+// The same of each problem by itself, in the order in which problems were first seen: suite, problem,
+// samples, right, avg, pass@k, maj@k, tokens (mean), clip_rate, format_rate.
 std::vector<Json> problem_summaries(std::span<const EvalResponse> responses);
 
-// Means over suites of what suite_summary says of each, every suite with the same weight, and the interval of their avg.
+// Means over suites of what suite_summary says of each, every
+// suite with the same weight, and the interval of their avg.
 Json average_summary(std::span<const std::vector<EvalResponse>> responses, std::vector<Json> summaries,
                      const Bootstrap& bootstrap);
 

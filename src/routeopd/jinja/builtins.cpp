@@ -16,7 +16,7 @@
 namespace routeopd::jinja {
 namespace {
 
-constexpr std::int64_t kMaxRange = 100'000;  // the sandbox's own bound
+constexpr std::int64_t kMaxRange = 100'000;  // the bound of jinja's sandbox
 
 Value call_range(Evaluator&, Arguments arguments) {
   if (!arguments.named.empty()) throw UserError("range takes no argument by name");
@@ -85,7 +85,7 @@ Value call_raise(Evaluator& evaluator, Arguments arguments) {
   throw UserError(str(evaluator.heap(), *given[0]));
 }
 
-// The time now, in this machine's zone. What a time without a zone cannot say is refused.
+// The time now, in this machine's time zone. Formats that need the zone itself are refused.
 Value call_strftime(Evaluator& evaluator, Arguments arguments) {
   const auto given = bound("strftime_now", arguments, {"format"}, 1);
   const std::string& format = text_argument("strftime_now", *given[0]).bytes;
@@ -128,7 +128,7 @@ Value make_joiner(Evaluator& evaluator, Arguments arguments) {
   return cycler_of(evaluator, {given[0] ? *given[0] : evaluator.heap().text(", ")}, true);
 }
 
-// value % divisor == wanted; texts are refused by the operator.
+// value % divisor == wanted; the operator refuses texts.
 bool has_remainder(Evaluator& evaluator, const Value& value, const Value& divisor, std::int64_t wanted) {
   if (as_text(value) != nullptr) throw UserError("expected a number to test, got a text");
   return equal(evaluator.heap(), binary(evaluator, "%", value, divisor), wanted);
@@ -167,7 +167,7 @@ bool is_string(const Value& value) {
 bool is_mapping(const Value& value) {
   return as_dict(value) != nullptr;
 }
-// len() and __getitem__: an undefined value has both.
+// Whether Python has len() and __getitem__ for it, which an undefined value has.
 bool is_sequence(const Value& value) {
   return is_undefined(value) || as_text(value) != nullptr || as_list(value) != nullptr ||
          as_dict(value) != nullptr || get_if<RangePtr>(value) != nullptr;
@@ -203,7 +203,7 @@ bool test_divisibleby(Evaluator& evaluator, const Value& value, Arguments& argum
   return has_remainder(evaluator, value, *given[0], 0);
 }
 
-// `is`: the same object. Small values are the same when they are equal and of one type.
+// Python's `is`: the same object. Small values are the same if equal and of one type.
 bool test_sameas(Evaluator& evaluator, const Value& value, Arguments& arguments) {
   const auto given = bound("sameas", arguments, {"other"}, 1);
   const Value& other = *given[0];

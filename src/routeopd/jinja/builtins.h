@@ -1,5 +1,5 @@
-// What every template knows by name: functions (range, dict, namespace, cycler, joiner, and transformers' raise_exception
-// and strftime_now) and tests (`value is name(arguments)`).
+// What every template knows by name: functions (range, dict, namespace, cycler, joiner, and transformers'
+// raise_exception and strftime_now) and tests (`value is name(arguments)`).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

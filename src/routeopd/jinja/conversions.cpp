@@ -17,7 +17,7 @@
 namespace routeopd::jinja {
 namespace {
 
-// Lists and dicts are bounded in depth; namespaces, which can hold themselves, are bounded here.
+// Lists and dicts are bounded in depth already; namespaces, which can contain themselves, are bounded here.
 constexpr int kMaxPrinted = 2 * kMaxNesting;
 
 void add_escape(std::string& out, char32_t point) {
@@ -37,7 +37,7 @@ void add_escape(std::string& out, char32_t point) {
   }
 }
 
-// 'text', or "text" when it holds ' and no ".
+// 'text', or "text" if it contains ' and no ".
 void add_quoted(TextBuilder& out, std::string_view text) {
   const bool has_single = text.find('\'') != std::string_view::npos;
   const char quote = has_single && text.find('"') == std::string_view::npos ? '"' : '\'';
@@ -272,7 +272,7 @@ class JsonWriter {
     entries.reserve(dict.entries.size());
     for (const auto& entry : dict.entries) entries.push_back(&entry);
     if (style_.sort_keys) {
-      // Python sorts the items, whose keys differ: the values never decide.
+      // Python sorts pairs of key and value; keys differ, so that values are never compared.
       std::stable_sort(entries.begin(), entries.end(),
                        [&](const auto* a, const auto* b) { return less(heap_, a->first, b->first); });
     }
@@ -304,7 +304,7 @@ class JsonWriter {
   std::int64_t level_ = 0;
 };
 
-// Without whitespace around it and without its underscores, which must stand between digits.
+// The text without surrounding whitespace and without underscores; nullopt if one is not between digits.
 std::optional<std::string> cleaned(std::string_view text) {
   text = python::strip_right(python::strip_left(text));
   std::string plain;
@@ -336,7 +336,7 @@ std::string float_repr(double value) {
   }
   const std::string sign = text.front() == '-' ? "-" : "";
   const auto count = static_cast<int>(digits.size());
-  // Python writes an exponent below 1e-4 and from 1e16 on.
+  // Python uses an exponent below 1e-4 and from 1e16 on.
   if (exponent < -4 || exponent >= 16) {
     if (count > 1) digits.insert(1, 1, '.');
     return fmt::format("{}{}e{}{:02}", sign, digits, exponent < 0 ? "-" : "+", std::abs(exponent));
@@ -382,7 +382,7 @@ std::optional<std::int64_t> parsed_integer(std::string_view text, std::int64_t b
     digits.remove_prefix(2);
     base = prefixed;
   } else if (base == 0) {
-    // Without a prefix, only zero may begin with a zero.
+    // Without a prefix, only zero itself may start with a zero.
     if (digits.size() > 1 && digits[0] == '0' && digits.find_first_not_of('0') != std::string_view::npos)
       return std::nullopt;
     base = 10;

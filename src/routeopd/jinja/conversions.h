@@ -14,7 +14,8 @@ namespace routeopd::jinja {
 // repr(float): the shortest digits that read back as the same number.
 std::string float_repr(double value);
 
-// str(): texts as they are, an undefined value as nothing. Throws UserError for what Python prints with an address.
+// str(): texts as they are, an undefined value as nothing. Throws UserError for what Python prints with an
+// address.
 std::string str(Heap& heap, const Value& value);
 
 // repr(): texts in quotes, with escapes.
@@ -32,11 +33,13 @@ struct JsonStyle {
   bool sort_keys = false;
 };
 
-// json.dumps(). Throws UserError for what JSON cannot represent: undefined values, generators, functions, tuples as keys.
+// json.dumps(). Throws UserError for what JSON cannot represent: undefined values, generators, functions,
+// tuples as keys.
 std::string json_text(Heap& heap, const Value& value, const JsonStyle& style);
 
-// int() and float() of a text: whitespace around the number and underscores between its digits are allowed. nullopt where
-// Python raises ValueError. parsed_integer() throws UserError from 2^63 on; base 0 follows the prefix 0x, 0o or 0b.
+// int() and float() of a text: whitespace around the number and underscores between its digits are allowed.
+// nullopt where Python raises ValueError. parsed_integer() throws UserError from 2^63 on; base 0 follows the
+// prefix 0x, 0o or 0b.
 std::optional<std::int64_t> parsed_integer(std::string_view text, std::int64_t base);
 std::optional<double> parsed_float(std::string_view text);
 

@@ -33,7 +33,8 @@ void Evaluator::enter_operation() {
                     heap_.limits().depth);
 }
 
-// An error ends the rendering, so that depth and line need not be restored after one. The line stays for its message.
+// An error ends the rendering, so that depth and line need not be restored after one. The line stays for its
+// message.
 Value Evaluator::evaluate(const Expression& expression) {
   heap_.spend(1);
   const int outer_line = line_;
@@ -186,10 +187,10 @@ Arguments Evaluator::evaluate_arguments(const CallArguments& arguments) {
   if (arguments.spread_named != nullptr) {
     const Value names = evaluate(*arguments.spread_named);
     const Dict* dict = as_dict(names);
-    if (dict == nullptr) throw UserError("expected a dict behind **, got {}", type_name(names));
+    if (dict == nullptr) throw UserError("expected a dict after **, got {}", type_name(names));
     for (const auto& [key, value] : dict->entries) {
       const Text* name = as_text(key);
-      if (name == nullptr) throw UserError("expected texts as keys behind **, got {}", type_name(key));
+      if (name == nullptr) throw UserError("expected texts as keys after **, got {}", type_name(key));
       for (const auto& [other, ignored] : found.named) {
         if (other == name->bytes) throw UserError("expected each argument once, got {} twice", other);
       }

@@ -1,4 +1,5 @@
-// Evaluates expressions: names, operators, attributes, calls, filters and tests. Statements are the interpreter's.
+// Evaluates expressions: names, operators, attributes, calls, filters and tests. Statements are the
+// interpreter's.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -120,7 +120,7 @@ ExpressionPtr ExpressionParser::tuple_or_expression(bool with_conditional, std::
   return made(std::move(tuple));
 }
 
-// From here on from the loosest binding to the tightest.
+// The precedence levels, from the lowest to the highest.
 ExpressionPtr ExpressionParser::conditional() {
   const Deeper deeper(*this);
   const int line = current().line;
@@ -367,7 +367,7 @@ ExpressionPtr ExpressionParser::subscript(ExpressionPtr object) {
       built.parts.push_back(std::move(object));
       return made(std::move(built));
     }
-    if (word.kind != TokenKind::kInteger) fail(word.line, "expected a name or a number behind the dot");
+    if (word.kind != TokenKind::kInteger) fail(word.line, "expected a name or a number after the dot");
     return made(ExpressionKind::kItem, line, std::move(object), number(word));
   }
   expect_operator("[");
@@ -384,7 +384,7 @@ ExpressionPtr ExpressionParser::subscript(ExpressionPtr object) {
   }
   expect_operator("]");
   if (colons == 0) {
-    // Nothing between the brackets is the empty tuple, as in jinja.
+    // Empty brackets mean the empty tuple, as in jinja.
     if (bounds[0] == nullptr) bounds[0] = made(node(ExpressionKind::kTuple, line));
     return made(ExpressionKind::kItem, line, std::move(object), std::move(bounds[0]));
   }

@@ -1,5 +1,5 @@
-// The part of the recursive-descent parser that reads expressions. Recursion is bounded by kMaxDepth levels of expressions
-// and statements.
+// The part of the recursive-descent parser that reads expressions. Recursion is bounded by kMaxDepth levels
+// of expressions and statements.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -63,7 +63,7 @@ class ExpressionParser {
   bool lenient_ = false;
   std::vector<std::pair<int, std::string>>
       unknown_;  // filters and tests to refuse at the end: line and message
-  std::vector<std::set<std::string>> macro_names_;  // the names that each open macro mentions
+  std::vector<std::set<std::string>> macro_names_;  // the names in each open macro
 
  private:
   ExpressionPtr conditional();

@@ -34,7 +34,7 @@ Value filter_default(Evaluator& evaluator, const Value& value, Arguments& argume
   return given[0] ? *given[0] : evaluator.heap().text("");
 }
 
-// int(value), where a text may also be a float's; the default for what is neither.
+// int(value); a text may also spell a float. The default for anything else.
 Value filter_int(Evaluator&, const Value& value, Arguments& arguments) {
   const auto given = bound("int", arguments, {"default", "base"});
   if (is_undefined(value)) fail_undefined(value);
@@ -65,7 +65,7 @@ Value filter_float(Evaluator&, const Value& value, Arguments& arguments) {
   return given[0] ? *given[0] : Value(0.0);
 }
 
-// round(value, digits) of Python: to even where two are equally near.
+// Python's round(value, digits): ties go to even.
 Value rounded(const Value& value, std::int64_t digits) {
   if (const auto whole = as_integer(value)) {
     if (digits >= 0) return *whole;
@@ -140,7 +140,7 @@ Value filter_tojson(Evaluator& evaluator, const Value& value, Arguments& argumen
   return heap.text(json_text(heap, value, style));
 }
 
-// The value as a text that stays escaped if it is, changed.
+// Applies `change` to the value as a text; the result is marked as escaped if the value was.
 template <class Change>
 Value changed(Evaluator& evaluator, const Value& value, const Change& change) {
   Heap& heap = evaluator.heap();
@@ -170,7 +170,7 @@ bool begins_word(char32_t point) {
          python::is_space(point);
 }
 
-// Words lie between whitespace and - ( { [ <: unlike str.title(), "it's" stays one.
+// Words are separated by whitespace and - ( { [ <; unlike in str.title(), "it's" is one word.
 Value filter_title(Evaluator& evaluator, const Value& value, Arguments& arguments) {
   bound("title", arguments, {});
   const Value plain = evaluator.heap().text(str(evaluator.heap(), value));
@@ -181,8 +181,8 @@ Value filter_title(Evaluator& evaluator, const Value& value, Arguments& argument
       std::size_t end = at;
       const bool between = begins_word(next_code_point(bytes, end));
       const std::size_t head = end;
-      for (std::size_t behind = end; behind < bytes.size(); end = behind) {
-        if (begins_word(next_code_point(bytes, behind)) != between) break;
+      for (std::size_t after = end; after < bytes.size(); end = after) {
+        if (begins_word(next_code_point(bytes, after)) != between) break;
       }
       out += python::to_upper(bytes.substr(at, head - at));
       out += python::to_lower(bytes.substr(head, end - head));

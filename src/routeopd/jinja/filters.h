@@ -24,13 +24,13 @@ struct NamedFilter {
   FilterFunction* run;
 };
 
-// The arguments in the order of `names`, whether given by position or by name. Throws UserError that begins with `what`
-// when one of the first `required` is missing, when one is given twice, or when there is another.
+// The arguments in the order of `names`, whether given by position or by name. Throws UserError that begins
+// with `what` when one of the first `required` is missing, when one is given twice, or when there is another.
 std::vector<std::optional<Value>> bound(std::string_view what, Arguments& arguments,
                                         std::initializer_list<std::string_view> names,
                                         std::size_t required = 0);
 
-// An argument as what a filter needs; throws UserError that begins with `what`.
+// An argument as an integer or a text. Throws UserError that begins with `what` if it is another type.
 std::int64_t integer_argument(std::string_view what, const Value& value);
 const Text& text_argument(std::string_view what, const Value& value);
 

@@ -11,9 +11,9 @@
 namespace routeopd::jinja {
 namespace {
 
-// What a value costs beside its contents: control block, object, slack of the allocator.
+// What a value takes in addition to its contents: control block, object, the allocator's overhead.
 constexpr std::int64_t kObjectBytes = 96;
-constexpr std::int64_t kEntryBytes = 160;  // of a dict: two values, the index's node and its key
+constexpr std::int64_t kEntryBytes = 160;  // per entry of a dict: two values, the index's node and its key
 
 Value text_of(Heap& heap, const std::string& bytes) {
   if (!is_utf8(bytes)) throw UserError("expected UTF-8, got other bytes");

@@ -1,5 +1,5 @@
-// The bounds of one rendering, and the one place where its values are made. A template is untrusted: whatever it
-// computes ends, in words, at these bounds.
+// The bounds of one rendering, and the only place where its values are created. A template is untrusted:
+// exceeding a bound is an error with a message.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,11 +16,11 @@
 namespace routeopd::jinja {
 
 struct Limits {
-  std::int64_t steps = 30'000'000;  // syntax nodes visited, items touched, 16 bytes of text: about a second
-  std::int64_t text_bytes = 64LL << 20U;     // of one text, and of the whole answer
-  std::int64_t items = 1'000'000;            // of one list or dict
-  std::int64_t memory_bytes = 512LL << 20U;  // of all values alive at a time
-  int depth = 1200;                          // nested visits of the evaluator, macros within macros included
+  std::int64_t steps = 30'000'000;           // syntax nodes, items, 16 bytes of text: about 1 s
+  std::int64_t text_bytes = 64LL << 20U;     // per text, and of the whole output
+  std::int64_t items = 1'000'000;            // per list or dict
+  std::int64_t memory_bytes = 512LL << 20U;  // of all values that exist at one time
+  int depth = 1200;                          // nested operations, including macro calls
 };
 
 class Heap {
@@ -31,14 +31,14 @@ class Heap {
 
   const Limits& limits() const { return limits_; }
 
-  // Counts work; throws UserError when there was too much.
+  // Counts work; throws UserError above the bound.
   void spend(std::int64_t steps) {
     steps_ += steps;
     if (steps_ > limits_.steps) fail_steps();
   }
   void spend_bytes(std::size_t bytes) { spend(1 + static_cast<std::int64_t>(bytes / 16)); }
 
-  // Throw UserError before a text or a list of that size is made.
+  // Throw UserError if a text or list would exceed its bound, before it is allocated.
   void expect_bytes(std::int64_t bytes) const;
   void expect_items(std::int64_t items) const;
 
@@ -46,13 +46,13 @@ class Heap {
   Value list(Values items) { return sequence(Sequence::Form::kList, std::move(items)); }
   Value tuple(Values items) { return sequence(Sequence::Form::kTuple, std::move(items)); }
   Value sequence(Sequence::Form form, Values items);
-  Value dict(
-      std::vector<std::pair<Value, Value>> entries);  // a later entry replaces the value of an equal key
+  // A later entry replaces the value of an equal key.
+  Value dict(std::vector<std::pair<Value, Value>> entries);
   Value iterator(const char* type, int nesting, std::function<bool(Value&)> next);
-  // `nesting` of what the function holds on to.
+  // `nesting`: of the values that the function holds.
   Value function(std::string name, int nesting, std::function<Value(Evaluator&, Arguments)> call);
 
-  // One more than `inner`; throws UserError when that is too deep.
+  // inner + 1; throws UserError above kMaxNesting.
   static int nested(int inner);
 
  private:
@@ -64,7 +64,7 @@ class Heap {
   std::int64_t memory_ = 0;
 };
 
-// Gives the items of any iterable value one after another; throws UserError for a value that is none.
+// Iterates over any iterable value; throws UserError for other values.
 class Cursor {
  public:
   Cursor(Heap& heap, Value source);
@@ -81,7 +81,7 @@ bool is_iterable(const Value& value);
 // All items of an iterable.
 Values items_of(Heap& heap, const Value& iterable);
 
-// A text in the making that stays within the bounds.
+// Builds a text within the bounds.
 class TextBuilder {
  public:
   explicit TextBuilder(Heap& heap) : heap_(heap) {}
@@ -98,7 +98,8 @@ class TextBuilder {
   std::string text_;
 };
 
-// JSON from outside as a value. Throws UserError for text that is not UTF-8, for integers from 2^63 on and for deep nesting.
+// A value from JSON. Throws UserError for text that is not UTF-8, for integers from 2^63 on and for deep
+// nesting.
 Value value_of(Heap& heap, const OrderedJson& json, int depth = 0);
 
 }  // namespace routeopd::jinja

@@ -43,9 +43,9 @@ class Interpreter : public Evaluator {
   void emit(std::string_view text);
 
   std::string* out_ = nullptr;
-  std::int64_t pending_ = 0;  // bytes in all texts that are being written
-  // Scopes of macros. A macro holds its scope, which may hold the macro or a long chain of others: emptied one by one at
-  // the end, so that freeing them neither leaks nor recurses.
+  std::int64_t pending_ = 0;  // bytes in all texts being written
+  // Scopes of macros. A macro holds its scope, which may hold the macro or a long chain of others: emptied
+  // one by one at the end, so that freeing them neither leaks nor recurses.
   std::vector<std::pair<ScopePtr, Charge>> macro_scopes_;
 };
 

@@ -14,12 +14,12 @@
 namespace routeopd::jinja {
 namespace {
 
-// Longest first: the first that fits is taken.
+// Longer ones first: the first match is taken.
 constexpr std::array<std::string_view, 26> kOperators{"**", "//", "==", "!=", ">=", "<=", "+", "-", "/",
                                                       "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                                       ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
 
-// \r\n and \r are \n; one newline at the very end is dropped.
+// Turns \r\n and \r into \n and drops one newline at the very end.
 std::string with_plain_newlines(std::string_view source) {
   std::string plain;
   plain.reserve(source.size());
@@ -41,21 +41,21 @@ int hex_value(char c) {
   return -1;
 }
 
-// The code point of `digits` hex digits at `at`, which moves behind them.
+// The code point of `digits` hex digits at `at`; `at` moves past them.
 char32_t hex_point(std::string_view body, std::size_t& at, std::size_t digits, char letter) {
   char32_t point = 0;
   for (std::size_t i = 0; i < digits; ++i, ++at) {
     const int value = at < body.size() ? hex_value(body[at]) : -1;
-    if (value < 0) throw UserError("expected {} hex digits behind \\{}, got fewer", digits, letter);
+    if (value < 0) throw UserError("expected {} hex digits after \\{}, got fewer", digits, letter);
     point = point * 16 + static_cast<char32_t>(value);
   }
   if (point > 0x10FFFF || (point >= 0xD800 && point < 0xE000))
-    throw UserError("expected a character behind \\{}, got {:#x}, which is none", letter,
+    throw UserError("expected a character after \\{}, got {:#x}, which is none", letter,
                     static_cast<std::uint32_t>(point));
   return point;
 }
 
-// jinja turns é into \xe9 before it looks for escapes: behind a backslash, the backslash escapes that one's.
+// jinja turns é into \xe9 before it reads escapes: a backslash before é then escapes the new backslash.
 std::string escaped_spelling(char32_t point) {
   const auto code = static_cast<std::uint32_t>(point);
   if (code < 0x100) return fmt::format("\\x{:02x}", code);
@@ -63,8 +63,8 @@ std::string escaped_spelling(char32_t point) {
   return fmt::format("\\U{:08x}", code);
 }
 
-// What stands between the quotes of a string literal, unescaped as jinja does: unknown escapes stay as they are. Throws
-// UserError for a broken \x, \u or \U, for \N{…} and for a surrogate.
+// What stands between the quotes of a string literal, unescaped as jinja does: unknown escapes stay as they
+// are. Throws UserError for a broken \x, \u or \U, for \N{…} and for a surrogate.
 std::string unescaped(std::string_view body) {
   constexpr std::string_view kLetters = "abfnrtv\\'\"";
   constexpr std::string_view kMeant = "\a\b\f\n\r\t\v\\'\"";
@@ -74,7 +74,7 @@ std::string unescaped(std::string_view body) {
       text.push_back(body[at++]);
       continue;
     }
-    const char letter = body[at + 1];  // the lexer took the backslash and what follows together
+    const char letter = body[at + 1];  // exists: the lexer takes a backslash with the next character
     at += 2;
     if (const std::size_t known = kLetters.find(letter); known != std::string_view::npos) {
       text.push_back(kMeant[known]);
@@ -128,11 +128,11 @@ class Lexer {
   }
 
   std::size_t spaces_at(std::size_t from) const {
-    const std::string_view behind = std::string_view(source_).substr(from);
-    return behind.size() - python::strip_left(behind).size();
+    const std::string_view after = std::string_view(source_).substr(from);
+    return after.size() - python::strip_left(after).size();
   }
 
-  // Data up to the next tag, then that tag.
+  // Reads data up to the next tag, then that tag.
   void root() {
     std::size_t tag = at_;
     for (;; ++tag) {
@@ -168,7 +168,7 @@ class Lexer {
     return sign == '-' || sign == '+' ? sign : '\0';
   }
 
-  // Pushes source[at_, end) as data, stripped as the tag behind it asks, and moves to `end`.
+  // Pushes source[at_, end) as data, stripped as the following tag says, and moves to `end`.
   void data(std::size_t end, char sign, bool before_variable) {
     std::string_view text = std::string_view(source_).substr(at_, end - at_);
     if (sign == '-') {
@@ -183,7 +183,8 @@ class Lexer {
     advance(end - at_);
   }
 
-  // Behind the tag {% raw %} that begins at `tag`, if there is one. No newline is trimmed behind it.
+  // The end of the tag {% raw %} that begins at `tag`; nullopt if it is another tag. No newline is trimmed
+  // after it.
   std::optional<std::size_t> end_of_raw_tag(std::size_t tag) const {
     std::size_t at = tag + 2;
     if (sign_at(at) != '\0') ++at;
@@ -197,7 +198,7 @@ class Lexer {
   }
 
   void raw_block() {
-    if (at_ == source_.size()) return;  // jinja misses the end of nothing but text
+    if (at_ == source_.size()) return;  // as jinja: no error if the template ends here
     for (std::size_t tag = source_.find("{%", at_); tag != std::string::npos;
          tag = source_.find("{%", tag + 1)) {
       std::size_t at = tag + 2;
@@ -217,7 +218,7 @@ class Lexer {
     fail("expected endraw, got the end of the template");
   }
 
-  // Behind a closing "%}" or "#}" at `at`, with its sign, and the whitespace that it takes with it.
+  // The end of a closing "%}" or "#}" at `at` with its sign, including the whitespace that it strips.
   std::optional<std::size_t> end_of_tag(std::size_t at, std::string_view close) const {
     const char sign = sign_at(at);
     if (sign != '\0') ++at;
@@ -237,7 +238,7 @@ class Lexer {
     line_starting_ = source_[at_ - 1] == '\n';
   }
 
-  // The end of the tag at the cursor, if it stands there.
+  // The end of the tag if it closes at the cursor.
   std::optional<std::size_t> closing(bool variable) const {
     if (!variable) return end_of_tag(at_, "%}");
     if (sees("-}}")) return at_ + 3 + spaces_at(at_ + 3);
@@ -245,7 +246,7 @@ class Lexer {
     return std::nullopt;
   }
 
-  // The words of a tag, up to its end. An end within brackets is none: {{ {'a': {}} }}.
+  // Reads the words of a tag up to its end. Within brackets a closing sign does not count: {{ {'a': {}} }}.
   void inside(bool variable) {
     std::string open;
     while (at_ < source_.size()) {
@@ -278,9 +279,9 @@ class Lexer {
       const auto* found = std::find_if(kOperators.begin(), kOperators.end(),
                                        [&](std::string_view each) { return sees(each); });
       if (found == kOperators.end()) {
-        std::size_t behind = at_;
-        next_code_point(source_, behind);
-        fail(fmt::format("expected a word of jinja, got {}", source_.substr(at_, behind - at_)));
+        std::size_t after = at_;
+        next_code_point(source_, after);
+        fail(fmt::format("expected a word of jinja, got {}", source_.substr(at_, after - at_)));
       }
       balance(open, found->front());
       push(TokenKind::kOperator, std::string(*found));
@@ -301,15 +302,15 @@ class Lexer {
   std::size_t name_length() const {
     std::size_t at = at_;
     while (at < source_.size()) {
-      std::size_t behind = at;
-      const char32_t point = next_code_point(source_, behind);
+      std::size_t after = at;
+      const char32_t point = next_code_point(source_, after);
       if (point != '_' && !python::is_alpha(point) && !(at > at_ && python::is_decimal(point))) break;
-      at = behind;
+      at = after;
     }
     return at - at_;
   }
 
-  // Digits with single underscores between them, from `at` on; where they end.
+  // The end of the digits from `at` on, which may have single underscores between them.
   template <class Accepts>
   std::size_t digits(std::size_t at, const Accepts& accepts) const {
     const auto good = [&](std::size_t i) { return i < source_.size() && accepts(source_[i]); };
@@ -338,7 +339,7 @@ class Lexer {
     advance(end - from);
   }
 
-  // 0x, 0o and 0b numbers; of "007" the zeros alone are a number, as in jinja.
+  // The end of a number, with 0x, 0o and 0b. In "007" only the zeros form a number, as in jinja.
   std::size_t end_of_integer(std::size_t from, std::size_t whole) const {
     if (source_[from] != '0') return whole;
     const char base = from + 1 < source_.size() ? static_cast<char>(source_[from + 1] | 0x20) : '\0';

@@ -19,7 +19,7 @@ namespace {
 // The attribute that a filter looks at: "function.name", "0.1", 3. None: the item itself.
 class AttributePath {
  public:
-  // None: the item itself. `otherwise` stands for what is undefined, unless it is None.
+  // None: the item itself. `otherwise` replaces an undefined value, unless it is None.
   AttributePath(Heap& heap, const Value& attribute, Value otherwise = None{});
   Value of(Evaluator& evaluator, Value item) const;
 
@@ -88,7 +88,7 @@ Value folded(Heap& heap, const Value& value, bool case_sensitive) {
   return heap.text(python::to_lower(text->bytes));
 }
 
-// Sorts by keys of the same places.
+// Sorts items by keys; keys[i] belongs to items[i].
 Value sorted(Heap& heap, const Values& items, const Values& keys, bool reverse) {
   std::vector<std::size_t> order(items.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -171,9 +171,8 @@ Value filter_items(Evaluator& evaluator, const Value& value, Arguments& argument
   });
 }
 
-// A generator that passes on what `step` makes of each item; false leaves it out. `missing`, if it is not null, is the
-// error of arguments that are not there: like jinja, it looks at them when the first item is asked for of a value that
-// is true.
+// A generator of the items that `step` changes and returns true for. `missing`, if not null, is the error for
+// missing arguments: like jinja, it is raised with the first item of a value that is true.
 Value transforming(Evaluator& evaluator, const Value& value, int nesting, const char* missing,
                    std::function<bool(Value& item)> step) {
   Heap& heap = evaluator.heap();
@@ -221,7 +220,7 @@ Value filter_map(Evaluator& evaluator, const Value& value, Arguments& arguments)
   });
 }
 
-// select, reject, selectattr, rejectattr: items for which a test, or else their truth, is as wanted.
+// select, reject, selectattr, rejectattr: items whose test (their truth, if none is given) equals `wanted`.
 Value selecting(Evaluator& evaluator, const Value& value, const Arguments& arguments, bool wanted,
                 bool by_attribute) {
   const auto step = [&evaluator, arguments, wanted, by_attribute](Value& item) {

@@ -19,7 +19,7 @@ bool has(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// What Python's types have beside the methods that are supported.
+// What Python's types have and this does not support.
 constexpr std::array<std::string_view, 6> kOtherTextMethods{"casefold",     "encode",    "expandtabs",
                                                             "isidentifier", "maketrans", "translate"};
 constexpr std::array<std::string_view, 9> kIntegerAttributes{
@@ -49,7 +49,7 @@ std::optional<Value> method_of(Heap& heap, const Value& self, std::span<const Na
   return std::nullopt;
 }
 
-// As the sandbox answers for what it forbids: undefined, with the reason for whoever uses it.
+// What the sandbox returns for what it forbids: an undefined value, whose use is an error with this reason.
 Value forbidden(const Value& object, std::string_view name) {
   return undefined(fmt::format("access to attribute '{}' of a {} is unsafe", name, type_name(object)));
 }
@@ -142,7 +142,7 @@ std::optional<Value> list_attribute(Heap& heap, const Value& object, std::string
 
 // loop.NAME; undefined where jinja has none.
 Value loop_attribute(Heap& heap, const LoopPtr& loop, std::string_view name) {
-  if (loop->ended) throw UserError("loop is not supported behind the end of its loop");
+  if (loop->ended) throw UserError("loop is not supported after the end of its loop");
   if (name == "index") return loop->index0 + 1;
   if (name == "index0") return loop->index0;
   if (name == "first") return loop->index0 == 0;
@@ -164,7 +164,7 @@ Value loop_attribute(Heap& heap, const LoopPtr& loop, std::string_view name) {
   }
   if (name == "changed") {
     return heap.function("changed", 0, [loop, &heap](Evaluator&, Arguments arguments) -> Value {
-      if (loop->ended) throw UserError("loop.changed is not supported behind the end of its loop");
+      if (loop->ended) throw UserError("loop.changed is not supported after the end of its loop");
       bool same = loop->last_changed && loop->last_changed->size() == arguments.positional.size();
       for (std::size_t i = 0; same && i < arguments.positional.size(); ++i)
         same = equal(heap, (*loop->last_changed)[i], arguments.positional[i]);
@@ -219,7 +219,7 @@ std::optional<Value> namespace_attribute(const Namespace& space, std::string_vie
 }  // namespace
 
 std::optional<Value> python_attribute(Heap& heap, const Value& object, std::string_view name) {
-  // Every object of Python has names like these, and the sandbox hides them.
+  // Every Python object has such names; the sandbox hides them.
   if (name.starts_with("__") && name.ends_with("__")) return forbidden(object, name);
   if (as_text(object) != nullptr) return text_attribute(heap, object, name);
   if (as_dict(object) != nullptr) {

@@ -10,8 +10,8 @@
 
 namespace routeopd::jinja {
 
-// getattr() of Python: nullopt where there is none. Private names and methods that would change a value are undefined, as
-// in the sandbox. Throws UserError for what Python has and this does not.
+// getattr() of Python: nullopt where there is none. Private names and methods that would change a value are
+// undefined, as in the sandbox. Throws UserError for what Python has and this does not.
 std::optional<Value> python_attribute(Heap& heap, const Value& object, std::string_view name);
 
 // object[index] of a text, list or range; a negative index counts from the end. nullopt beyond either end.

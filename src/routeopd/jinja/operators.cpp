@@ -57,7 +57,7 @@ bool ordered(Heap& heap, const Value& left, const Value& right, const Comparison
   const Text* right_text = as_text(right);
   if (left_text != nullptr && right_text != nullptr) {
     heap.spend_bytes(std::min(left_text->bytes.size(), right_text->bytes.size()));
-    // The order of UTF-8 bytes is that of code points.
+    // UTF-8 bytes sort as code points do.
     return compared(left_text->bytes.compare(right_text->bytes), 0);
   }
   const Sequence* left_list = as_list(left);
@@ -72,7 +72,7 @@ bool ordered(Heap& heap, const Value& left, const Value& right, const Comparison
   return compared(left_list->items.size(), right_list->items.size());
 }
 
-// Knuth, Morris and Pratt.
+// The algorithm of Knuth, Morris and Pratt.
 std::size_t find_long(std::string_view text, std::string_view part) {
   std::vector<std::size_t> border(part.size() + 1, 0);
   for (std::size_t i = 1, matched = 0; i < part.size(); ++i) {
@@ -433,14 +433,14 @@ Value negated(const Value& value) {
   }
   if (const auto number = as_number(value)) return -*number;
   if (is_undefined(value)) fail_undefined(value);
-  throw UserError("expected a number behind -, got {}", type_name(value));
+  throw UserError("expected a number after -, got {}", type_name(value));
 }
 
 Value plus(const Value& value) {
   if (const auto number = as_integer(value)) return *number;
   if (const auto number = as_number(value)) return *number;
   if (is_undefined(value)) fail_undefined(value);
-  throw UserError("expected a number behind +, got {}", type_name(value));
+  throw UserError("expected a number after +, got {}", type_name(value));
 }
 
 Value slice(Heap& heap, const Value& value, const Value& start, const Value& stop, const Value& step) {

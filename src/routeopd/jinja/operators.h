@@ -23,13 +23,14 @@ Value binary(Evaluator& evaluator, std::string_view name, const Value& left, con
 Value negated(const Value& value);
 Value plus(const Value& value);
 
-// value[start:stop:step]; None stands for what is left out.
+// value[start:stop:step]; None where a bound is not given.
 Value slice(Heap& heap, const Value& value, const Value& start, const Value& stop, const Value& step);
 
-// The first place of `part` in `text` at or behind byte `from`, npos where there is none. Linear for every text.
+// The first position of `part` in `text` from byte `from` on, npos if there is none. Takes linear time for
+// every text.
 std::size_t find_text(Heap& heap, std::string_view text, std::string_view part, std::size_t from = 0);
 
-// The last place, likewise.
+// The last position, likewise.
 std::size_t find_text_right(Heap& heap, std::string_view text, std::string_view part);
 
 }  // namespace routeopd::jinja

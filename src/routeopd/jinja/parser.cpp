@@ -24,7 +24,8 @@ class Parser : private ExpressionParser {
   Template run();
 
  private:
-  // A scope: being under an if outside of it does not count inside (jinja compiles it as a function of its own).
+  // A scope: being under an if outside of it does not count inside (jinja compiles it as a function of its
+  // own).
   struct Frame {
     explicit Frame(Parser& open) : parser(open), lenient(std::exchange(open.lenient_, false)) {}
     ~Frame() { parser.lenient_ = lenient; }
@@ -34,8 +35,8 @@ class Parser : private ExpressionParser {
     bool lenient;
   };
 
-  // Text and tags up to a tag that begins with one of `ends`, whose word is then the current token; without `ends`, up to
-  // the end of the template.
+  // Text and tags up to a tag that begins with one of `ends`, whose word is then the current token; without
+  // `ends`, up to the end of the template.
   Block block(std::initializer_list<std::string_view> ends);
   // The end of a tag, then its body; the word that ended it is taken when it is the only one.
   Block body(std::initializer_list<std::string_view> ends);
@@ -285,7 +286,7 @@ Statement Parser::call_statement() {
   if (is_operator("(")) built.parameters = signature();
   built.value = expression();
   if (built.value->kind != ExpressionKind::kCall)
-    fail(built.line, "expected a call behind call, got something else");
+    fail(built.line, "expected a call after call, got something else");
   macro_body(built, "endcall");
   return built;
 }

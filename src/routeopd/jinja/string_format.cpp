@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/jinja/string_format.h"
 
@@ -17,9 +16,9 @@
 namespace routeopd::jinja {
 namespace {
 
-constexpr std::int64_t kMaxPrecision = 400;  // of numbers; a double has at most 17 digits that matter
+constexpr std::int64_t kMaxPrecision = 400;  // of numbers; a double has at most 17 significant digits
 
-// One replacement, as both languages describe it.
+// One replacement field, as both languages describe it.
 struct Spec {
   std::string fill = " ";
   char align = '\0';  // < > ^ =
@@ -154,7 +153,7 @@ class PercentFormat {
       reader_.at = percent;
       if (reader_.skip('%')) conversion();
     }
-    // What Python takes for a mapping may be left over.
+    // Values that Python treats as mappings may stay unused.
     const bool may_stay = as_dict(values_) != nullptr || as_list(values_) != nullptr ||
                           is_undefined(values_) || get_if<RangePtr>(values_) != nullptr;
     const bool all_used = tuple_ != nullptr ? used_ == tuple_->items.size() : used_ > 0 || may_stay;
@@ -209,7 +208,7 @@ class PercentFormat {
     }
     if (reader_.skip('.')) spec.precision = std::max<std::int64_t>(0, star_or_number(0));
     while (reader_.peek() == 'l' || reader_.peek() == 'h' || reader_.peek() == 'L') ++reader_.at;
-    if (reader_.ended()) throw UserError("%: expected a conversion behind %, got the end");
+    if (reader_.ended()) throw UserError("%: expected a conversion after %, got the end");
     spec.type = reader_.text[reader_.at++];
     if (spec.type == '%') return out_.add("%");
     spec.align = left ? '<' : zero ? '=' : '>';
@@ -223,7 +222,7 @@ class PercentFormat {
     by_name_ = true;
     const std::size_t from = reader_.at;
     for (int open = 1; open > 0; ++reader_.at) {
-      if (reader_.ended()) throw UserError("%: expected ) behind a name, got the end");
+      if (reader_.ended()) throw UserError("%: expected ) after a name, got the end");
       open += reader_.peek() == '(' ? 1 : reader_.peek() == ')' ? -1 : 0;
     }
     const std::string_view name = reader_.text.substr(from, reader_.at - 1 - from);
@@ -283,11 +282,11 @@ bool is_align(char c) {
 Spec parsed_spec(std::string_view text) {
   Spec spec;
   if (!text.empty()) {
-    std::size_t behind = 0;
-    next_code_point(text, behind);
-    if (behind < text.size() && is_align(text[behind])) {
-      spec.fill = std::string(text.substr(0, behind));
-      text.remove_prefix(behind);
+    std::size_t after = 0;
+    next_code_point(text, after);
+    if (after < text.size() && is_align(text[after])) {
+      spec.fill = std::string(text.substr(0, after));
+      text.remove_prefix(after);
     }
   }
   Reader reader{text};
@@ -303,7 +302,7 @@ Spec parsed_spec(std::string_view text) {
   if (reader.peek() == ',' || reader.peek() == '_') spec.grouping = reader.text[reader.at++];
   if (reader.skip('.')) {
     spec.precision = reader.number();
-    if (!spec.precision) throw UserError("format: expected a precision behind the dot, got none");
+    if (!spec.precision) throw UserError("format: expected a precision after the dot, got none");
   }
   if (!reader.ended()) spec.type = reader.text[reader.at++];
   if (!reader.ended()) throw UserError("format: expected a format such as >10 or .2f, got {}", text);
@@ -361,7 +360,7 @@ class BraceFormat {
  private:
   void field() {
     const std::size_t close = reader_.text.find('}', reader_.at);
-    if (close == std::string_view::npos) throw UserError("format: expected }} behind {{, got none");
+    if (close == std::string_view::npos) throw UserError("format: expected }} after {{, got none");
     const std::string_view inside = reader_.text.substr(reader_.at, close - reader_.at);
     if (inside.find('{') != std::string_view::npos)
       throw UserError("format: fields within fields are not supported");
@@ -375,8 +374,7 @@ class BraceFormat {
         throw UserError("format: expected !r or !s, got {}", rest);
       value = heap.text(rest[1] == 'r' ? repr(heap, value) : str(heap, value));
       rest.remove_prefix(2);
-      if (!rest.empty() && rest[0] != ':')
-        throw UserError("format: expected : behind !r or !s, got {}", rest);
+      if (!rest.empty() && rest[0] != ':') throw UserError("format: expected : after !r or !s, got {}", rest);
     }
     add_formatted(heap, out_, rest.empty() ? rest : rest.substr(1), value);
   }
@@ -431,7 +429,7 @@ class BraceFormat {
 
 std::string fixed(double value, char type, int precision) {
   const std::array<char, 5> format{'%', '.', '*', type, '\0'};
-  std::array<char, 1024> buffer{};  // 309 digits before the point, at most 400 behind it
+  std::array<char, 1024> buffer{};  // 309 digits before the point, at most 400 after it
   const int size = std::snprintf(buffer.data(), buffer.size(), format.data(), precision, value);
   ROUTEOPD_INVARIANT(size >= 0 && static_cast<std::size_t>(size) < buffer.size());
   return {buffer.data(), static_cast<std::size_t>(size)};

@@ -12,8 +12,8 @@ namespace routeopd::jinja {
 // %s %r %c, %d %i %u %x %X %o, %e %E %f %F %g %G and %%, with flags, width, precision and (name).
 std::string percent_format(Evaluator& evaluator, std::string_view format, const Value& values);
 
-// str.format: {} {0} {name.attribute[key]!r:>10}; the types of numbers and texts, with fill, align, sign, width,
-// grouping and precision.
+// str.format: {} {0} {name.attribute[key]!r:>10}; the types of numbers and texts, with fill, align, sign,
+// width, grouping and precision.
 std::string brace_format(Evaluator& evaluator, std::string_view format, const Arguments& arguments);
 
 // printf of one number; `type` is one of eEfFgG.

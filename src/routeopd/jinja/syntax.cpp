@@ -10,7 +10,7 @@ namespace {
 
 // The names of one body, or of one branch of an if in it.
 struct Names {
-  const Names* outer = nullptr;  // the scope around, or for a branch the body it stands in
+  const Names* outer = nullptr;  // the enclosing scope, or for a branch its body
   std::set<std::string_view> known;
   std::vector<std::string> hidden;
 
@@ -60,13 +60,13 @@ void declare(const Target& target, Names& names) {
 
 void look_at(const Block& block, Names& names);
 
-// What one statement of a body says to that body; bodies of its own are left for later.
+// Collects what one statement loads and stores in its body. The bodies inside the statement come later.
 void look_at(const Statement& statement, Names& names) {
   switch (statement.kind) {
     case StatementKind::kIf: {
       std::set<std::string_view> of_branches;
       const auto branch = [&](const Block& body) {
-        Names inside{&names, {}, {}};  // what a branch hides, it hides from nothing: it may not run
+        Names inside{&names, {}, {}};  // a branch may not run, so that it hides nothing
         look_at(body, inside);
         of_branches.merge(inside.known);
       };
@@ -100,7 +100,7 @@ void look_at(const Block& block, Names& names) {
 
 void descend(const Block& block, const Names& names);
 
-// A body's own names, then those of the bodies in it.
+// Resolves a body's own names, then those of the bodies in it.
 std::vector<std::string> hidden_in(const Block& block, Names names) {
   look_at(block, names);
   descend(block, names);

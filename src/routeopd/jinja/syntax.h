@@ -1,4 +1,4 @@
-// The syntax tree of a template. An expression's and a statement's kind tells which of its fields are used.
+// The syntax tree of a template. The kind of an expression or a statement says which of its fields are used.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -50,7 +50,7 @@ enum class ExpressionKind {
 struct Expression {
   ExpressionKind kind;
   int line;
-  int depth = 1;  // of the tree below, itself included
+  int depth = 1;  // of this subtree
   std::string name;
   Value constant;
   ExpressionList parts;
@@ -58,7 +58,7 @@ struct Expression {
   CallArguments arguments;
 };
 
-// What a loop or a set gives a value to: a name, an attribute of a namespace, or a tuple of such.
+// What a loop or a set assigns to: a name, an attribute of a namespace, or a tuple of those.
 struct Target {
   std::string name;
   std::string attribute;  // of the namespace `name`
@@ -103,7 +103,7 @@ struct Statement {
   std::vector<Parameter> parameters;
   Block body;
   Block otherwise;
-  // Which of a macro's extra arguments its body speaks of.
+  // Which of a macro's extra arguments its body mentions.
   bool uses_caller = false;
   bool uses_varargs = false;
   bool uses_kwargs = false;
@@ -117,10 +117,10 @@ struct Template {
   std::vector<std::string> hidden;
 };
 
-// Fills `hidden` and `hidden_otherwise` of the template and of every statement. jinja decides at compile time where a name
-// lives: a name that a body sets unconditionally (not under an if), and that neither an earlier expression of the body nor
-// an outer scope mentions, is undefined in the whole body until it is set, even when the template has a variable of that
-// name.
+// Fills `hidden` and `hidden_otherwise` of the template and of every statement. jinja decides at compile time
+// where a name lives: a name that a body sets unconditionally (not under an if), and that neither an earlier
+// expression of the body nor an outer scope mentions, is undefined in the whole body until it is set, even
+// when the template has a variable of that name.
 void hide_names(Template& source);
 
 }  // namespace routeopd::jinja

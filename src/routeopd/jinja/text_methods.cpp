@@ -19,7 +19,7 @@ const Text& self_of(Evaluator& evaluator, const Value& self) {
   return text;
 }
 
-// Arguments that Python takes by place alone.
+// Arguments that Python takes by position only.
 std::vector<std::optional<Value>> by_place(std::string_view what, Arguments& arguments,
                                            std::initializer_list<std::string_view> names,
                                            std::size_t required = 0) {
@@ -82,8 +82,8 @@ Pieces split_at_spaces(Heap& heap, std::string_view text, std::int64_t most) {
       break;
     }
     std::size_t end = 0;
-    for (std::size_t behind = 0; behind < text.size(); end = behind) {
-      if (python::is_space(next_code_point(text, behind))) break;
+    for (std::size_t after = 0; after < text.size(); end = after) {
+      if (python::is_space(next_code_point(text, after))) break;
     }
     pieces.push_back(text.substr(0, end));
     heap.expect_items(static_cast<std::int64_t>(pieces.size()));
@@ -153,11 +153,11 @@ Value splitlines(Evaluator& evaluator, const Value& self, Arguments& arguments) 
   return listed(evaluator.heap(), split_lines(self_of(evaluator, self).bytes, given[0] && truth(*given[0])));
 }
 
-// The part of the text that the arguments start and end name, and its place in code points.
+// The part of the text between the arguments start and end, and its position in code points.
 struct Part {
   Value value;
   std::int64_t begin;
-  bool is_beyond;  // start lies behind the text: not even an empty text is there
+  bool is_beyond;  // start is past the end: not even an empty text is found there
 };
 
 Part part_of(Heap& heap, const Value& self, const std::optional<Value>& start,
@@ -246,7 +246,7 @@ Value remove_affix(Evaluator& evaluator, const Value& self, Arguments& arguments
   return evaluator.heap().text(std::string(text));
 }
 
-// Whether the text has characters, and each of them passes.
+// Whether the text is not empty and every character passes the test.
 template <bool (*kPasses)(char32_t)>
 Value all_are(Evaluator& evaluator, const Value& self, Arguments& arguments) {
   by_place("method", arguments, {});
@@ -363,15 +363,17 @@ std::string_view stripped(std::string_view text, const Text* characters, bool le
   for (std::size_t at = 0; at < characters->bytes.size();)
     points.push_back(next_code_point(characters->bytes, at));
   std::sort(points.begin(), points.end());
-  const auto goes = [&](char32_t point) { return std::binary_search(points.begin(), points.end(), point); };
+  const auto is_stripped = [&](char32_t point) {
+    return std::binary_search(points.begin(), points.end(), point);
+  };
   while (left && !text.empty()) {
-    std::size_t behind = 0;
-    if (!goes(next_code_point(text, behind))) break;
-    text.remove_prefix(behind);
+    std::size_t after = 0;
+    if (!is_stripped(next_code_point(text, after))) break;
+    text.remove_prefix(after);
   }
   while (right && !text.empty()) {
     std::size_t first = text.size();
-    if (!goes(previous_code_point(text, first))) break;
+    if (!is_stripped(previous_code_point(text, first))) break;
     text = text.substr(0, first);
   }
   return text;
@@ -418,7 +420,8 @@ std::string replaced(Heap& heap, std::string_view text, std::string_view old, st
 
 std::string padded(Heap& heap, const Text& text, std::int64_t width, std::string_view fill, char align) {
   const std::int64_t missing = width > text.length ? width - text.length : 0;
-  // An odd space goes to the right, unless the width is odd: Python's own rule for center.
+  // Python's rule for center: of an odd number of spaces, the extra one goes right, or left if the width is
+  // odd.
   const std::int64_t left = align == '<' ? 0 : align == '>' ? missing : missing / 2 + (missing & width & 1);
   TextBuilder out(heap);
   out.repeat(fill, left);

@@ -144,7 +144,7 @@ std::string key_of(const Value& key) {
   if (const Text* text = as_text(key)) return text_key(text->bytes);
   if (const auto number = as_integer(key)) return integer_key(*number);
   if (const auto* number = get_if<double>(key)) {
-    // 2.0 and 2 are one key; below 2^63 the conversion is exact.
+    // 2.0 and 2 are the same key; below 2^63 the conversion is exact.
     if (std::trunc(*number) == *number && std::abs(*number) < 9.2e18)
       return integer_key(static_cast<std::int64_t>(*number));
     return fmt::format("f{}", std::bit_cast<std::uint64_t>(*number));
@@ -156,7 +156,7 @@ std::string key_of(const Value& key) {
     for (const Value& item : tuple->items) {
       const std::string part = key_of(item);
       joined += fmt::format("{}:{}", part.size(), part);
-      // A tuple of a tuple twice, of a tuple twice, … would be exponentially long.
+      // The key of a tuple that contains one tuple twice, and so on, would be exponentially long.
       if (joined.size() > kMaxTupleKey)
         throw UserError("expected a shorter tuple as a key, got one of many parts");
     }

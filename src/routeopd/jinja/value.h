@@ -1,7 +1,7 @@
-// What a template computes with: Python's values, as far as templates can reach them.
+// The values of a template: Python's, as far as templates can reach them.
 //
-// Texts, lists and dicts never change once made (the sandbox of transformers refuses it), so they are shared. Nesting is
-// bounded when a value is made (kMaxNesting), which lets printing, comparing and freeing recurse.
+// Texts, lists and dicts are immutable (transformers' sandbox forbids changes), so they are shared. Nesting
+// is bounded when a value is created (kMaxNesting), so that printing, comparing and freeing may recurse.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,7 +25,7 @@ struct Arguments;
 
 constexpr int kMaxNesting = 200;
 
-// Memory that counts against a heap's bound while its owner lives.
+// Memory that counts towards a heap's bound while its owner lives.
 class Charge {
  public:
   Charge() = default;
@@ -40,7 +40,7 @@ class Charge {
 };
 
 struct Undefined {
-  std::shared_ptr<const std::string> why;  // the error that using it ends in
+  std::shared_ptr<const std::string> why;  // the error when it is used
 };
 struct None {};
 struct Text;
@@ -70,7 +70,7 @@ using Values = std::vector<Value>;
 struct Text {
   std::string bytes;    // UTF-8
   std::int64_t length;  // in code points
-  bool markup = false;  // made by `safe` or `escape`: what it meets is escaped
+  bool markup = false;  // made by `safe` or `escape`: text joined to it is escaped
   Charge charge;
 };
 
@@ -96,7 +96,7 @@ struct Range {
   std::int64_t length;
 };
 
-// A generator: gives each value once, and computes it when it is asked for.
+// A generator: computes each value when it is asked for, and gives it once.
 struct Iterator {
   std::function<bool(Value&)> next;  // false at the end
   const char* type;                  // as Python names it
@@ -104,7 +104,7 @@ struct Iterator {
   Charge charge;
 };
 
-// The one thing a template may change. May hold itself; the evaluator empties it at the end.
+// The only value that a template may change. It may contain itself; the evaluator empties it at the end.
 struct Namespace {
   std::vector<std::pair<std::string, Value>> attributes;
   Charge charge;
@@ -119,13 +119,13 @@ struct Callable {
   Charge charge;
 };
 
-// What is written in a call's parentheses.
+// The arguments of a call.
 struct Arguments {
   Values positional;
   std::vector<std::pair<std::string, Value>> named;
 };
 
-// cycler(…), and what joiner(…) is made of.
+// cycler(…) and joiner(…).
 struct Cycler {
   Values items;
   std::size_t at = 0;
@@ -134,12 +134,13 @@ struct Cycler {
   Charge charge;
 };
 
-// The variable `loop` of a for loop: reads ahead only as far as it is asked to, as jinja's LoopContext does. It holds
-// values while its loop runs and is empty afterwards, so that values that hold loops are neither deep nor cyclic.
+// The variable `loop` of a for loop: reads ahead only as far as it is asked to, as jinja's LoopContext does.
+// It holds values while its loop runs and is empty afterwards, so that values that hold loops are neither
+// deep nor cyclic.
 struct Loop {
   explicit Loop(Heap& heap) : charge(heap, 1024) {}
 
-  std::function<bool(Value&)> source;  // the items that passed the loop's filter
+  std::function<bool(Value&)> source;  // the items that pass the loop's condition
   std::optional<std::int64_t> known_length;
   std::deque<Value> ahead;   // read from the source, not yet current
   std::int64_t index0 = -1;  // of the current item
@@ -178,18 +179,18 @@ inline const Dict* as_dict(const Value& value) {
   const DictPtr* dict = get_if<DictPtr>(value);
   return dict == nullptr ? nullptr : dict->get();
 }
-// An integer or a boolean, which Python takes for one.
+// An integer, or a boolean, which Python treats as one.
 std::optional<std::int64_t> as_integer(const Value& value);
-// Any number.
+// A number of any type.
 std::optional<double> as_number(const Value& value);
 
 // Python's name of the type: str, int, NoneType, …
 std::string type_name(const Value& value);
 int nesting_of(const Value& value);
 
-// An undefined value that tells `why` when it is used.
+// An undefined value; using it throws `why`.
 Value undefined(std::string why);
-// Throws the reason of an undefined value.
+// Throws the reason why the value is undefined.
 [[noreturn]] void fail_undefined(const Value& value);
 
 bool truth(const Value& value);
@@ -197,13 +198,13 @@ bool truth(const Value& value);
 // len(); throws UserError for what has none.
 std::int64_t length_of(const Value& value);
 
-// What makes two dict keys the same, as one text; throws UserError for a list, a dict or a view.
+// A text that is equal for equal dict keys; throws UserError for a list, a dict or a view.
 std::string key_of(const Value& key);
 // The value under `key`, null where there is none.
 const Value* find(const Dict& dict, const Value& key);
 const Value* find(const Dict& dict, std::string_view key);
 
-// Texts of the parser, outside any heap.
+// A text of the syntax tree, which belongs to no heap.
 Value constant_text(std::string bytes);
 
 }  // namespace routeopd::jinja

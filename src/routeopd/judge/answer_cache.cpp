@@ -16,7 +16,7 @@
 namespace routeopd::judge {
 namespace {
 
-// Every line of ours: its keys are in the order of the alphabet.
+// How each of our lines begins: keys are in alphabetical order.
 constexpr std::string_view kLineBegins = "{\"completion_tokens\":";
 
 template <class Value>
@@ -48,7 +48,7 @@ AnswerCache::AnswerCache(std::filesystem::path path) : path_(std::move(path)) {
           field<std::int64_t>(*line, "prompt_tokens", where),
           field<std::int64_t>(*line, "completion_tokens", where)};
     }
-    // Only now: what was not ours is left as it was.
+    // Only now, since a file that is not ours must stay as it was.
     lines_.emplace(path_, LineFile::Found::kKeep);
   } catch (...) {
     ::close(descriptor_);
@@ -57,7 +57,7 @@ AnswerCache::AnswerCache(std::filesystem::path path) : path_(std::move(path)) {
 }
 
 AnswerCache::~AnswerCache() {
-  ::fsync(descriptor_);  // the same file; there is nobody left to tell
+  ::fsync(descriptor_);  // a failure here could not be reported any more
   ::close(descriptor_);
 }
 
@@ -79,12 +79,12 @@ std::int64_t AnswerCache::whole_lines() const {
     }
     end = start;
   }
-  // What stands behind the last line feed is the beginning of an answer, or the file is not ours.
+  // What follows the last line feed is the beginning of an answer, or the file is not ours.
   std::string torn(std::min<std::size_t>(static_cast<std::size_t>(size - end), kLineBegins.size()), ' ');
   if (::pread(descriptor_, torn.data(), torn.size(), end) != static_cast<::ssize_t>(torn.size()))
     fail("cannot be read");
   if (!kLineBegins.starts_with(torn))
-    throw UserError("{}: its last line is no answer of a judge; name a file that `judge` made, or a new one",
+    throw UserError("{}: its last line is no answer of a judge; name a file that `judge` wrote, or a new one",
                     path_.string());
   return end;
 }

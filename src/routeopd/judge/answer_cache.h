@@ -1,10 +1,10 @@
-// Answers of a judge on disk, so that nothing is asked twice: JSONL that grows by a line an answer.
+// Answers of a judge on disk, so that nothing is asked twice: JSONL, one line per answer.
 //
 //   {"key", "model", "content", "finish", "prompt_tokens", "completion_tokens"}
 //
-// The key is the SHA-256 of a request's body, which holds the model, the messages and every setting; the address of the
-// server is not in it, since the same model may be served elsewhere tomorrow. A process that is killed leaves at most
-// one line without its end, which is cut off when the file is opened again.
+// The key is the SHA-256 of a request's body, which holds the model, the messages and every setting; the
+// server's address is not part of it, since the same model may be served elsewhere later. A process that is
+// killed leaves at most one incomplete line, which is removed when the file is opened again.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,7 +21,8 @@ namespace routeopd::judge {
 
 class AnswerCache {
  public:
-  // Opens or makes the file. Throws UserError when another process has it open, and for a line that is no answer.
+  // Opens or creates the file. Throws UserError when another
+  // process has it open, and for a line that is no answer.
   explicit AnswerCache(std::filesystem::path path);
   ~AnswerCache();
   AnswerCache(const AnswerCache&) = delete;
@@ -29,7 +30,7 @@ class AnswerCache {
 
   // Both may be called from any thread.
   std::optional<ChatAnswer> find(const std::string& key) const;
-  // Throws UserError when the disk does not take the whole line, and takes back what it took.
+  // Throws UserError when the disk does not take the whole line, and then removes the part that it took.
   void add(const std::string& key, const std::string& model, const ChatAnswer& answer);
 
   std::size_t size() const;

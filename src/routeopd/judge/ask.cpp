@@ -32,7 +32,7 @@ std::optional<Verdict> verdict_in(const ChatAnswer& answer, const Question& ques
 void check_extra(const Json& extra) {
   if (!extra.is_object()) throw UserError("extra: expected a JSON object, got {}", shown(extra));
   for (const char* name : {"model", "messages", "seed", "n", "stream"}) {
-    if (extra.contains(name)) throw UserError("extra: {} is not free to choose here", name);
+    if (extra.contains(name)) throw UserError("extra: {} is set by judge itself; remove it", name);
   }
 }
 
@@ -69,7 +69,7 @@ class Asker::Batch {
   std::vector<Reply> run() {
     const auto threads = std::min(static_cast<std::size_t>(asker_.settings_.parallel), questions_.size());
     {
-      std::vector<std::jthread> workers;  // joined on every way out, also where one could not be started
+      std::vector<std::jthread> workers;  // joined on every exit, also where one could not be started
       for (std::size_t t = 0; t < threads; ++t) workers.emplace_back([this] { work(); });
     }
     if (error_) std::rethrow_exception(error_);
@@ -138,8 +138,8 @@ class Asker::Batch {
     failures_ = 0;
   }
 
-  // A judge that is away for one is away for all. One that refuses a request may take the next, unless it has taken
-  // none so far.
+  // A judge that cannot be reached for one request cannot be reached for the others. One that refuses a
+  // request may accept the next, unless it has accepted none so far.
   void note_failure(const ChatFailure& failure) {
     using Kind = ChatFailure::Kind;
     const std::lock_guard lock(mutex_);

@@ -1,8 +1,8 @@
-// Questions to a judge, several at once, each answered from the cache where it was asked before.
+// Questions to a judge, several at once, each answered from the cache if it was asked before.
 //
-// A request is {"model", "messages", "temperature", "max_tokens", "seed"} and what `extra` adds. The two passes differ in
-// their seed alone. A question whose answer holds no verdict is asked again under another seed, at most kAttempts times
-// in all.
+// A request is {"model", "messages", "temperature", "max_tokens", "seed"} and what `extra` adds. The two
+// passes differ only in their seed. A question whose answer holds no verdict is asked again under another
+// seed, at most kAttempts times in all.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,7 +25,7 @@ struct JudgeSettings {
   std::uint64_t seed = 42;  // at most 2 · 10^9: some servers take 32 bits
   Json extra = Json::object();
   int parallel = 8;
-  int give_up = 5;  // failures behind one another after which nothing more is asked
+  int give_up = 5;  // failures in a row after which nothing more is asked
 };
 
 inline constexpr int kAttempts = 3;
@@ -37,7 +37,7 @@ struct Question {
   const JudgeCase* asked = nullptr;
   int pass = 0;  // 0 or 1; 0 for an adjudication
   std::vector<Verdict>
-      candidates;  // two for an adjudication, whose verdict is one of their labels; none for a pass
+      candidates;  // of an adjudication two, one of whose labels is the verdict; of a pass none
 };
 
 // The body of attempt 0, 1, … of a question. Seeds: seed + pass + 2 · attempt.
@@ -45,7 +45,7 @@ std::string request_body(const JudgeSettings& settings, const Question& question
 
 struct Reply {
   std::optional<Verdict> verdict;
-  bool answered = false;  // every request it took was answered, be it without a verdict
+  bool answered = false;  // every request was answered, with or without a verdict
   std::string reason;     // why there is no verdict
 };
 
@@ -61,10 +61,11 @@ class Asker {
   // The cache outlives it.
   Asker(ChatSettings chat, JudgeSettings settings, AnswerCache& cache);
 
-  // A reply to every question, in their order. They are asked in the order of the hashes of their requests, which says
-  // nothing of where they come from. Failures are replies; after settings.give_up of them behind one another, or one
-  // that tells that all will fail, the rest is not asked. Throws Interrupted, and UserError where the cache cannot be
-  // written; answers that came are in the cache then. `watch` is called with how many are done, by one thread at a time.
+  // A reply to every question, in their order. They are asked in the order of their requests' hashes, which
+  // tells nothing about where they come from. A failure is a reply too; after settings.give_up failures in a
+  // row, or one that shows that all will fail, the rest is not asked. Throws Interrupted, and UserError where
+  // the cache cannot be written; the answers received until then are in the cache. `watch` is called with how
+  // many are done, by one thread at a time.
   std::vector<Reply> ask(std::span<const Question> questions, const std::function<void(std::int64_t)>& watch);
 
   const AskCounts& counts() const { return counts_; }

@@ -41,7 +41,7 @@ std::string problem_text(const Json& line, const std::string& where) {
 Problems read_problems(const std::string& path) {
   formats::JsonLines lines(path);
   Problems problems;
-  std::int64_t number = 0;  // the id of a problem that brings none
+  std::int64_t number = 0;  // the id of a problem without one
   while (const auto line = lines.next()) {
     const std::string id = line->contains("id") ? shown((*line)["id"]) : std::to_string(number);
     if (!line->contains("answer")) throw UserError("{}: answer is missing", lines.where());
@@ -55,7 +55,7 @@ Problems read_problems(const std::string& path) {
 std::string file_of(const std::string& suite, const std::vector<grade::EvalRun>& runs,
                     const std::map<std::string, std::string>& suite_files) {
   std::string path;
-  if (const auto said = suite_files.find(suite); said != suite_files.end()) path = said->second;
+  if (const auto given = suite_files.find(suite); given != suite_files.end()) path = given->second;
   for (const grade::EvalRun& run : runs) {
     const Json& file = formats::value_or_null(run.summary.at("suites").at(suite), "file");
     if (path.empty() && file.is_string()) path = file.get<std::string>();
@@ -96,7 +96,7 @@ JudgeInput read_judge_input(const std::vector<std::string>& directories,
   std::vector<grade::EvalRun> runs;
   for (const std::string& directory : directories) {
     for (const grade::EvalRun& other : runs) {
-      std::error_code missing;  // which reading it tells better
+      std::error_code missing;  // reading the directory reports it better
       if (std::filesystem::equivalent(other.directory, directory, missing))
         throw UserError("{} and {} are the same directory", other.directory, directory);
     }
@@ -106,8 +106,9 @@ JudgeInput read_judge_input(const std::vector<std::string>& directories,
   std::map<std::string, Problems> suites;
   for (const grade::EvalSuite& suite : runs.front().suites)
     suites[suite.name] = read_problems(file_of(suite.name, runs, suite_files));
-  for (const auto& said : suite_files) {
-    if (!suites.contains(said.first)) throw UserError("--suite {}: no such suite was evaluated", said.first);
+  for (const auto& given : suite_files) {
+    if (!suites.contains(given.first))
+      throw UserError("--suite {}: no such suite was evaluated", given.first);
   }
 
   JudgeInput input;

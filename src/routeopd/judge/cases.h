@@ -13,7 +13,7 @@
 namespace routeopd::judge {
 
 struct LabelledRun {
-  std::string name;  // the directory's own, or its whole path where two are called alike
+  std::string name;  // the directory's own, or its whole path where two have the same
   std::string directory;
   std::vector<grade::EvalResponse> responses;       // in the file's order; their texts are in the cases
   std::vector<std::optional<std::size_t>> case_of;  // of each response; none where no judge is needed
@@ -21,11 +21,11 @@ struct LabelledRun {
 
 struct JudgeInput {
   std::vector<LabelledRun> runs;
-  std::vector<JudgeCase> cases;  // distinct: what two runs answered alike is judged once
+  std::vector<JudgeCase> cases;  // distinct: responses that are equal in two runs are judged once
 };
 
-// Reads eval directories of one protocol. A suite's problems come from `suite_files[NAME]`, or else from the file that
-// summary.json names; either must have the SHA-256 of summary.json. Throws UserError.
+// Reads eval directories of one protocol. A suite's problems come from `suite_files[NAME]`, or else from the
+// file that summary.json names; either must have the SHA-256 in summary.json. Throws UserError.
 JudgeInput read_judge_input(const std::vector<std::string>& directories,
                             const std::map<std::string, std::string>& suite_files);
 

@@ -8,7 +8,7 @@
 namespace routeopd::judge {
 namespace {
 
-// A shorter one is no secret, and every text has it.
+// A shorter key is no secret, and would be found in any text.
 constexpr std::size_t kShortestKey = 8;
 
 constexpr std::size_t kMostMessage = 300;
@@ -22,7 +22,7 @@ std::string tail(const std::string& text, std::size_t bytes) {
   return text.substr(from);
 }
 
-// The first ones, on one line; bytes beyond ASCII go, since nobody promises that they are UTF-8.
+// The first `bytes` characters on one line; bytes beyond ASCII are dropped, since they need not be UTF-8.
 std::string plain_head(const std::string& text, std::size_t bytes) {
   std::string out;
   for (const char c : text) {
@@ -50,12 +50,11 @@ void check_key(const ChatSettings& settings) {
   if (key.empty()) return;
   if (std::any_of(key.begin(), key.end(), [](char c) { return c <= ' ' || c > '~'; }))
     throw UserError(
-        "the key holds a space or a character that a header cannot carry; was a line feed left in?");
+        "the key holds a space or a character that a header cannot carry; does it end in a line feed?");
   if (!settings.endpoint.encrypted && !settings.endpoint.loopback)
     throw UserError(
-        "{}: the key would cross the network unencrypted; use https, a tunnel to 127.0.0.1, or --key-env "
-        "\"\" to "
-        "send none",
+        "{}: the key would cross the network unencrypted; use https, a tunnel to 127.0.0.1, or "
+        "--key-env \"\" to send none",
         settings.endpoint.url);
 }
 
@@ -84,7 +83,7 @@ std::string ChatClient::server_message(const net::HttpAnswer& answer) const {
       break;
     }
   } catch (const UserError&) {
-    words = answer.body;  // no JSON: its beginning will do
+    words = answer.body;  // no JSON: its beginning is shown
   }
   return plain_head(without_key(words), kMostMessage);
 }
@@ -106,7 +105,7 @@ ChatAnswer ChatClient::read(const std::string& body) const {
   const Json& message = formats::value_or_null(choices[0], "message");
   if (!message.is_object()) throw garbage("choices[0].message is missing");
   const Json& content = formats::value_or_null(message, "content");
-  // A model that spends all its tokens on thoughts, which servers may put elsewhere, says null here.
+  // Null where a model spent all its tokens on thoughts, which servers may put elsewhere.
   if (!content.is_string() && !content.is_null()) throw garbage("choices[0].message.content is no text");
   const Json& finish = formats::value_or_null(choices[0], "finish_reason");
   const Json& usage = formats::value_or_null(value, "usage");
@@ -130,13 +129,13 @@ ChatAnswer ChatClient::complete(const std::string& body, std::uint64_t address,
   if (answer.status == 200) return read(answer.body);
   const bool denied = answer.status == 401 || answer.status == 404;
   const bool moved = answer.status >= 300 && answer.status < 400;
-  const std::string said =
+  const std::string message =
       moved ? "redirects are not followed: name the address itself" : server_message(answer);
   throw ChatFailure(
-      net::may_pass(answer.status) ? Kind::kAway
+      net::is_transient(answer.status) ? Kind::kAway
       : denied                     ? Kind::kDenied
                                    : Kind::kRefused,
-      fmt::format("{} answered {}{}{}", request.url, answer.status, said.empty() ? "" : ": ", said));
+      fmt::format("{} answered {}{}{}", request.url, answer.status, message.empty() ? "" : ": ", message));
 }
 
 }  // namespace routeopd::judge

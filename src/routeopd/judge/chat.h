@@ -1,4 +1,4 @@
-// An OpenAI-compatible chat endpoint: POST ENDPOINT/chat/completions, one answer a request.
+// An OpenAI-compatible chat endpoint: POST ENDPOINT/chat/completions, one answer per request.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -36,9 +36,9 @@ inline constexpr std::size_t kMostContent = 64 << 10U;  // a verdict stands at t
 class ChatFailure : public UserError {
  public:
   enum class Kind {
-    kAway,     // no answer, also after retries: no connection, 429, 5xx, a time limit
-    kRefused,  // this request has no use being sent again: 400, 413, an answer that is too long
-    kDenied,   // no request has: 401, 404
+    kAway,     // no answer, even after retries: no connection, 429, 5xx, a time limit
+    kRefused,  // sending this request again is useless: 400, 413, an answer that is too long
+    kDenied,   // so is sending any other: 401, 404
     kGarbage,  // an answer that is no chat completion
   };
   ChatFailure(Kind kind, const std::string& message) : UserError(message), kind_(kind) {}
@@ -53,8 +53,9 @@ class ChatClient {
  public:
   explicit ChatClient(ChatSettings settings) : settings_(std::move(settings)) {}
 
-  // The answer to a request's body. `address` names the request (net::wait_after); nothing is sent again once `enough`
-  // says so. Throws ChatFailure, with the server's own message, bounded, on one line and without the key; Interrupted.
+  // The answer to a request's body. `address` names the request (net::wait_after); nothing is sent again once
+  // `enough` says so. Throws ChatFailure, with the server's own message, bounded, on one line and without the
+  // key; Interrupted.
   ChatAnswer complete(const std::string& body, std::uint64_t address, const std::function<bool()>& enough);
 
  private:

@@ -16,7 +16,7 @@ Judgement from_passes(const Reply& one, const Reply& two) {
   judgement.answered = one.answered && two.answered;
   if (!one.verdict || !two.verdict) {
     for (const Reply* reply : {&one, &two}) {
-      const bool better = judgement.reason.empty() || !reply->answered;  // what a later run can mend
+      const bool better = judgement.reason.empty() || !reply->answered;  // what asking again may change
       if (!reply->verdict && better) judgement.reason = reply->reason;
     }
   } else if (one.verdict->label == two.verdict->label) {

@@ -1,9 +1,11 @@
-// A judge directory: labels.jsonl, one line a response; summary.json; cache.jsonl, unless it is kept elsewhere.
+// A judge directory: labels.jsonl, one line per response;
+// summary.json; cache.jsonl, unless it is kept elsewhere.
 //
-//   labels.jsonl  {"suite","problem","sample","label","pass1","pass2","adjudicated","clipped","run"?,"rationale"?,"reason"?}
-//                 pass1 and pass2 are null where no such label was given: for correct and format always. "run" is there
-//                 when several directories were labelled, "rationale" where the judge gave one, "reason" where the label
-//                 is unjudged.
+//   labels.jsonl  {"suite","problem","sample","label","pass1","pass2","adjudicated","clipped",
+//                  "run"?,"rationale"?,"reason"?}
+//                 pass1 and pass2 are null where that pass gave no label, so always for correct and format.
+//                 "run" is there when several directories were labelled, "rationale" where the judge gave
+//                 one, "reason" where the label is unjudged.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,11 +15,11 @@
 
 namespace routeopd::judge {
 
-// Makes the directory, or takes one that an earlier run of the judge left. Throws UserError for any other that is not
-// empty: summary.json of an eval directory has the same name.
+// Creates the directory, or opens one that an earlier run of the judge left. Throws UserError for any other
+// that is not empty: an eval directory has a summary.json too.
 void open_judge_directory(const std::filesystem::path& directory);
 
-// All but the key is told.
+// Every setting but the key is in it.
 Json summary_of(const JudgeInput& input, const JudgeTally& tally, const Asker& asker);
 
 void write_labels(const std::filesystem::path& path, const JudgeInput& input,

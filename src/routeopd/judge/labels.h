@@ -5,7 +5,7 @@
 //   arithmetic      the strategy is valid; the first decisive mistake is a local calculation       judged
 //   premature_stop  it ends before a necessary step, and holds no earlier mistake                  judged
 //   reasoning       the first decisive mistake is conceptual or logical                            judged
-//   unjudged        none of the first two, and the judge gave no usable answer
+//   unjudged        neither of the first two, and the judge gave no usable answer
 //
 // Whether a response was cut off at the limit of tokens plays no part: that is a flag beside the label.
 // SPDX-License-Identifier: Apache-2.0
@@ -44,7 +44,7 @@ std::string judge_name_of(Label label);
 // What a judge may have meant: its three names, in any case, with '-' or ' ' for '_', and without "_error".
 std::optional<Label> label_of_judge(std::string_view words);
 
-// The deterministic stages; none where the judge is to be asked.
+// The label of the deterministic stages; none where the judge is to be asked.
 std::optional<Label> observed_label(const grade::EvalResponse& response);
 
 }  // namespace routeopd::judge

@@ -10,19 +10,17 @@ namespace {
 
 constexpr const char* kSystem =
     "You are a careful judge of mathematical solutions. Identify the first error that causes the final "
-    "answer to be "
-    "wrong. Judge only the response content; do not infer which model or method produced it.";
+    "answer "
+    "to be wrong. Judge only the response content; do not infer which model or method produced it.";
 
 constexpr const char* kLabelsText =
     "Choose exactly one label:\n"
     "reasoning_error: the first decisive error is conceptual or logical, including a wrong method, invalid "
     "inference, or unjustified transformation.\n"
     "arithmetic_error: the approach is otherwise correct and the first decisive error is a local "
-    "calculation, "
-    "algebra, sign, or simplification mistake.\n"
+    "calculation, algebra, sign, or simplification mistake.\n"
     "premature_stop: the response stops before completing the required reasoning, with no earlier reasoning "
-    "or "
-    "arithmetic error.";
+    "or arithmetic error.";
 
 // The paper gives no words for adjudication; these are its paragraph on boundary cases as instructions.
 constexpr const char* kPrecedence =
@@ -49,7 +47,8 @@ constexpr std::size_t kMostText = 64 << 10U;
 constexpr std::size_t kMostObject = 8 << 10U;
 constexpr int kMostBraces = 64;
 
-// The object that begins at `open`, up to the first '}' outside a string; empty where a '{' or the end comes first.
+// The object that begins at `open`, up to the first '}'
+// outside a string; empty where a '{' or the end comes first.
 std::string_view flat_object(std::string_view text, std::size_t open) {
   bool in_string = false;
   const std::size_t end = std::min(text.size(), open + kMostObject);

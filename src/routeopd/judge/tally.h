@@ -1,4 +1,5 @@
-// Labels counted: the distribution, the transitions into and out of correctness, lengths, and the passes' agreement.
+// Labels counted: their distribution, transitions into and out
+// of correctness, lengths, and how far the passes agree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,8 +19,8 @@ using Confusion = PerLabel<PerLabel<std::int64_t>>;
 struct Agreement {
   std::int64_t n = 0;
   std::optional<double> share;  // p_o, the share with equal labels; none for n = 0
-  // Cohen's kappa, (p_o - p_e) / (1 - p_e), with p_e = sum over labels of the product of both passes' shares. None for
-  // n = 0 and for p_e = 1, where both passes gave everything the same one label: chance alone explains that.
+  // Cohen's kappa, (p_o - p_e) / (1 - p_e), with p_e = sum over labels of the product of both passes' shares.
+  // None for n = 0 and for p_e = 1, where both passes gave all responses one and the same label.
   std::optional<double> kappa;
 };
 
@@ -52,14 +53,14 @@ struct ScopeTally {
 };
 
 struct JudgeTally {
-  std::vector<ScopeTally> scopes;  // each suite, by name; behind them all, where there is more than one
-  // Over responses whose two passes both gave a label. `all`: every response, where correct and format count as given
-  // alike by both passes, as the paper counts; `judged`: those that the judge saw.
+  std::vector<ScopeTally> scopes;  // each suite, by name; then all together, where there are several
+  // Over responses whose two passes both gave a label. `all`: every response, where both passes count as
+  // having given correct and format alike, as in the paper; `judged`: those that the judge saw.
   Agreement all;
   Agreement judged;
   std::int64_t adjudicated = 0;
   std::int64_t unjudged = 0;
-  std::int64_t unanswered = 0;  // of the unjudged, those that asking again may help
+  std::int64_t unanswered = 0;  // those of the unjudged that may be judged by asking again
 };
 
 // Throws UserError when a (suite, problem, sample) of the first run is not in another.

@@ -1,12 +1,12 @@
 // Causal attention to keys and values that lie in blocks of 16 positions, for a few tokens of one sequence at
 // a time and the query heads that share a key-value head. One token is a decoding step, many are a prompt:
 // the answer for a token is the same bit for bit either way, since each query walks the same groups of
-// kAttentionGroup positions, and positions behind it count with a probability of exactly 0.
+// kAttentionGroup positions, and later positions count with a probability of exactly 0.
 //
 // A block of one key-value head: keys [D, 16], dimension by dimension, so that the scores of 16 positions are
-// one panel product; then values [16, D'], position by position, zeros behind D.
+// one panel product; then values [16, D'], position by position, zeros past D.
 //
-// Shapes: T tokens, G query heads a key-value head, D head, D' = D rounded up to 16.
+// Shapes: T tokens, G query heads per key-value head, D head, D' = D rounded up to 16.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

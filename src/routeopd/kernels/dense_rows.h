@@ -26,7 +26,7 @@ void row_softmax(std::span<float> logits, RowLse lse, double scale);
 
 // KL(pi_theta || pi_T) * scale; `logits` holds the current student's logits and then the gradient on them. A
 // teacher value of -inf counts as log_delta_p (`floored` counts them where the student has mass); student ids
-// at -inf are left out.
+// at -inf take no part.
 double row_reverse_kl(std::span<float> logits, std::span<const float> teacher, float log_delta_p,
                       double scale, std::int64_t* floored);
 

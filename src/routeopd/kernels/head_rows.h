@@ -1,10 +1,9 @@
-// The three inner loops of the sparse heads, over rows that are gathered from a matrix in memory: dot
-// products of one hidden row with rows or row differences, and sums of scaled rows. Rows are float32 or
-// bfloat16, sums are float32. Compiled for every instruction set Highway knows on this processor family,
-// chosen at run time. No torch here: plain pointers, and ids that the caller has checked.
+// The inner loops of the sparse heads, over rows that are gathered from a matrix in memory: dot products of
+// one hidden row with rows or row differences, and sums of scaled rows. Rows are float32 or bfloat16, sums
+// are float32. Ids were checked by the caller.
 //
-// All three are bound by memory. `ahead` therefore says how many entries, beyond those of this call, lie
-// behind the given pointer and will be asked for soon: their rows are prefetched while this call computes.
+// All are bound by memory. `ahead` therefore says how many entries follow those of this call at the given
+// pointer and will be asked for soon: their rows are prefetched while this call computes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -40,7 +39,7 @@ void pair_dots(const RowMatrix& hidden, std::int64_t token, const RowMatrix& wei
                std::int64_t ahead, float* log_odds);
 
 // sum = the sum of visits[i].coefficient * weight[visits[i].row], i < count: the gradient of one hidden
-// state. Visits with a negative row are left out.
+// state. Visits with a negative row are skipped.
 void sum_weight_rows(const RowMatrix& weight, const RowVisit* visits, std::int64_t count, float* sum);
 
 // grad_row += the sum of visits[i].coefficient * hidden[visits[i].token], i < count, added in that order: the

@@ -53,10 +53,9 @@ struct Chunk {
   std::int64_t depth;                // inputs
   const float* x;
   std::int64_t x_stride;
-  float* sums;  // [rows, count * 16]
-  bool first;   // nothing is in the sums yet
-  std::int64_t
-      ahead_step;  // weights that a strip fetches ahead an input: together the strips fetch the next chunk
+  float* sums;              // [rows, count * 16]
+  bool first;               // nothing is in the sums yet
+  std::int64_t ahead_step;  // weights a strip prefetches per input; all strips together fetch the next chunk
 };
 
 // sums[r][p * 16 + j] (+)= sum over k of x[r][k] * panel_p[k * 16 + j], for R rows from `row` and P panels
@@ -107,11 +106,19 @@ HWY_NOINLINE void strip(const Chunk<T>& chunk, std::int64_t row, std::int64_t fe
   for (; panel < chunk.count; ++panel) micro<R, 1>(chunk, row, panel, fetched);
 }
 
-// exp is good up to 104: beyond e^88 the quotient is 0 to float32 anyway. NaN comes through the numerator.
-HWY_INLINE V silu(V x) {
+// x / (1 + exp(-z)). exp is good up to 104: beyond e^88 the quotient is 0 to float32 anyway. NaN comes
+// through the numerator.
+HWY_INLINE V times_sigmoid(V x, V z) {
   const F d;
-  const V power = hn::Min(hn::Neg(x), hn::Set(d, 88.0F));
+  const V power = hn::Min(hn::Neg(z), hn::Set(d, 88.0F));
   return hn::Div(x, hn::Add(hn::Set(d, 1.0F), hn::Exp(d, power)));
+}
+
+HWY_INLINE V gate_of(Epilogue epilogue, V x) {
+  if (epilogue == Epilogue::kGatedSilu) return times_sigmoid(x, x);
+  const F d;
+  const V slope = hn::MulAdd(hn::Mul(x, x), hn::Set(d, kGelu3), hn::Set(d, kGelu1));
+  return times_sigmoid(x, hn::Min(hn::Mul(x, slope), hn::Set(d, 88.0F)));  // no infinity for exp
 }
 
 // Writes the 16 values of a panel; the last panel of an output may be narrower.
@@ -142,9 +149,10 @@ HWY_INLINE void finish_row(const Product& product, const float* HWY_RESTRICT sum
                : hn::Add(sum, hn::LoadU(d, product.bias_panels + panel * kPanelWidth + column));
   };
   V values[kVectors];
-  if (product.epilogue == Epilogue::kGatedSilu) {
+  if (is_gated(product.epilogue)) {
     for (std::int64_t p = 0; p < count; p += 2) {
-      for (int v = 0; v < kVectors; ++v) values[v] = hn::Mul(silu(with_bias(p, v)), with_bias(p + 1, v));
+      for (int v = 0; v < kVectors; ++v)
+        values[v] = hn::Mul(gate_of(product.epilogue, with_bias(p, v)), with_bias(p + 1, v));
       const std::int64_t at = (panel + p) / 2 * kPanelWidth;
       put(values, product.outputs - at, false, y + at);
     }
@@ -248,7 +256,7 @@ Product panels_of(const Product& product, std::int64_t first, std::int64_t count
   const std::int64_t bytes = product.weight.inputs * kPanelWidth * (product.weight.is_bfloat16 ? 2 : 4);
   part.weight.panels = static_cast<const std::byte*>(product.weight.panels) + first * bytes;
   part.weight.panel_count = std::min(count, product.weight.panel_count - first);
-  const std::int64_t panel_outputs = kPanelWidth / (product.epilogue == Epilogue::kGatedSilu ? 2 : 1);
+  const std::int64_t panel_outputs = kPanelWidth / (is_gated(product.epilogue) ? 2 : 1);
   part.outputs = std::min(part.weight.panel_count * panel_outputs, product.outputs - first * panel_outputs);
   if (product.bias_panels != nullptr) part.bias_panels = product.bias_panels + first * kPanelWidth;
   return part;
@@ -272,9 +280,11 @@ void reference_multiply(const Product& product, const float* x_MK, std::int64_t 
     for (std::int64_t n = 0; n < product.outputs; ++n) {
       const std::int64_t panel = n / kPanelWidth, j = n % kPanelWidth;
       float& y = y_MN[m * y_stride + n];
-      if (product.epilogue == Epilogue::kGatedSilu) {
+      if (is_gated(product.epilogue)) {
         const float gate = sum_of(x, 2 * panel, j), up = sum_of(x, 2 * panel + 1, j);
-        y = gate / (1 + std::exp(-gate)) * up;
+        const float z =
+            product.epilogue == Epilogue::kGatedSilu ? gate : gate * std::fma(gate * gate, kGelu3, kGelu1);
+        y = gate / (1 + std::exp(-z)) * up;
       } else if (product.epilogue == Epilogue::kAdd) {
         y += sum_of(x, panel, j);
       } else {

@@ -6,7 +6,7 @@
 // kSumChunk inputs, in ascending order with fused multiply-adds, added up in ascending order.
 //
 // Layout: panel p holds outputs [16 p, 16 p + 16), input by input: panel[k * 16 + j] = W[16 p + j][k];
-// outputs behind the last one are zeros. Stored as float32, or as bfloat16 and widened in registers.
+// outputs past the last one are zeros. Stored as float32, or as bfloat16 and widened in registers.
 //
 // Shapes: M rows of input, K inputs, N outputs.
 // SPDX-License-Identifier: Apache-2.0
@@ -38,12 +38,23 @@ void pack_panel(const PanelRows& rows, const PackedWeight& shape, std::int64_t p
 // Whether bfloat16 holds these values without rounding.
 bool is_exact_in_bfloat16(const float* values, std::int64_t count);
 
-// What becomes of a product.
+// What is done with a product.
 enum class Epilogue {
-  kStore,      // y = x W^T + bias
-  kAdd,        // y += x W^T + bias
-  kGatedSilu,  // panels 2q and 2q + 1 are gate and up: y[16 q + j] = silu(gate) * up
+  kStore,  // y = x W^T + bias
+  kAdd,    // y += x W^T + bias
+  // Panels 2q and 2q + 1 are gate and up.
+  kGatedSilu,      // y[16 q + j] = silu(gate) * up
+  kGatedGeluTanh,  // y[16 q + j] = gelu(gate) * up, in its tanh form
 };
+
+constexpr bool is_gated(Epilogue epilogue) {
+  return epilogue == Epilogue::kGatedSilu || epilogue == Epilogue::kGatedGeluTanh;
+}
+
+// gelu in its tanh form, x / 2 * (1 + tanh(u)) with u = sqrt(2 / pi) * (x + 0.044715 x^3), is x / (1 + exp(-2
+// u)) with 2 u = x * (kGelu1 + kGelu3 x^2).
+inline constexpr float kGelu1 = 1.5957691216057308F;
+inline constexpr float kGelu3 = 0.07135481627260025F;
 
 struct Product {
   PackedWeight weight;
@@ -55,13 +66,13 @@ struct Product {
 // The product with panels [first, first + count) alone, fewer at the end.
 Product panels_of(const Product& product, std::int64_t first, std::int64_t count);
 
-// The outputs of panels [begin, end) (for kGatedSilu an even number of them, from an even one) for M rows of
-// x, rows x_stride and y_stride floats apart, on the caller's thread. y is the start of the whole output.
+// The outputs of panels [begin, end) (of a gated product an even number of them, from an even one) for M rows
+// of x, rows x_stride and y_stride floats apart, on the caller's thread. y is the start of the whole output.
 void multiply_panels(const Product& product, const float* x_MK, std::int64_t rows, std::int64_t x_stride,
                      std::int64_t begin, std::int64_t end, float* y_MN, std::int64_t y_stride);
 
 // The same in plain loops, the specification of the above: equal bit for bit, but for the exponential of
-// silu.
+// the gates.
 void reference_multiply(const Product& product, const float* x_MK, std::int64_t rows, std::int64_t x_stride,
                         float* y_MN, std::int64_t y_stride);
 

@@ -1,12 +1,10 @@
-// How the loops of this library use threads: the caller hands in its own. LibTorch's pool, the threads of
-// base/parallel.h or none at all give the same bits.
+// How the loops of this library use threads: the caller hands in its own, such as LibTorch's pool, or none.
+// The bits of a result do not depend on it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 #include <functional>
-
-#include "routeopd/base/parallel.h"
 
 namespace routeopd::kernels {
 
@@ -26,16 +24,5 @@ struct ParallelFor {
     run(begin, end, grain, work);
   }
 };
-
-// Threads started for each loop and joined at its end.
-inline ParallelFor in_threads(int threads) {
-  return {.threads = threads,
-          .run = [threads](std::int64_t begin, std::int64_t end, std::int64_t grain,
-                           const ParallelFor::Work& work) {
-            parallel_ranges(end - begin, grain, threads, [&](std::int64_t first, std::int64_t last) {
-              work(begin + first, begin + last);
-            });
-          }};
-}
 
 }  // namespace routeopd::kernels

@@ -4,8 +4,8 @@
 //   pair head    z_b - z_a = h . (W_b - W_a)     dh = sum of g (W_b - W_a),   dW_b = g h,   dW_a = -g h
 //   gather head  z_i = h . W_i                   dh = sum of g_i W_i,         dW_i = g_i h
 //
-// with g = d loss / d value, dh and dW the gradients. Ids and shapes were checked by the caller. Every result is
-// bitwise the same for any number of threads.
+// with g = d loss / d value, dh and dW the gradients. Ids and shapes were checked by the caller. Every result
+// is bitwise the same for any number of threads.
 //
 // Shapes: T tokens, M pairs per token, H hidden size, V rows of the weight.
 // SPDX-License-Identifier: Apache-2.0

@@ -1,13 +1,13 @@
-// What went wrong in a response to a laboratory problem, read from the response itself: every step of a solution names
-// its operands, its operation and its result, so the first mistake can be seen without a judge. The labels are those of
-// the error taxonomy (judge/labels.h), one for each response:
+// What went wrong in a response to a laboratory problem, read from the response itself: every step of a
+// solution names its operands, its operation and its result, so the first mistake can be seen without a
+// judge. The labels are those of the error taxonomy (grade/judge/labels.h), one for each response:
 //
 //   correct         the final answer is right, however it was found
 //   format          no answer can be read
 //   arithmetic      the first wrong thing is a result: right operation and operands, wrong number
-//   premature_stop  every step that is there is right, not all operations are done, and the last value is the answer
+//   premature_stop  every step that is there is right, not all operations are done, and the last value is the
+//                   answer
 //   reasoning       all else: a wrong operand or operator, an invented step, an answer without steps
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,8 +27,8 @@ judge::Label check_solution(const Problem& problem, std::string_view response);
 // The label of any response.
 judge::Label label_of(const Problem& problem, const grade::EvalResponse& response);
 
-// Writes labels.jsonl beside responses.jsonl of a complete eval directory. Throws UserError for a response to a problem
-// that is not in `problems` (by id).
+// Writes labels.jsonl beside responses.jsonl of a complete eval directory. Throws UserError for a response to
+// a problem that is not in `problems` (by id).
 void label_directory(const std::filesystem::path& directory,
                      const std::unordered_map<std::string, Problem>& problems);
 

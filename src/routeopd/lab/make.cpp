@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/lab/make.h"
 
@@ -8,7 +7,7 @@
 #include "routeopd/base/files.h"
 #include "routeopd/decontamination/decontaminate.h"
 #include "routeopd/lab/task.h"
-#include "routeopd/model/model.h"
+#include "routeopd/model/model_files.h"
 #include "routeopd/text/prompts.h"
 #include "routeopd/tokenizer/byte_level.h"
 #include "routeopd/tokenizer/tokenizer.h"
@@ -88,9 +87,9 @@ std::vector<Prompt> lessons(std::int64_t count, std::uint32_t first, const MakeO
   return prompts;
 }
 
-// train.jsonl and heldout.jsonl, and the record of a check: which split a problem belongs to hangs on its numbers alone, so
-// no problem of one stands in the other, but a long one may share most of its words with one of the other. Such rows are
-// left out of train.jsonl; the committed files have none.
+// train.jsonl and heldout.jsonl, and the record of a check: which split a problem belongs to depends on its
+// numbers alone, so no problem of one stands in the other, but a long one may share most of its words with
+// one of the other. Such rows are not in train.jsonl; the committed files have none.
 void write_problem_files(const fs::path& directory, const MakeOptions& options) {
   const fs::path all = directory / "problems.jsonl", heldout = directory / "heldout.jsonl";
   write_problems(all, options.seed + 1, Split::kTrain, options.train_prompts);

@@ -1,6 +1,6 @@
-// The laboratory pair from nothing: a teacher that learnt to solve the task, first from right solutions, then for a while
-// from ones with a seldom slip; and a base student, the teacher after a short further training on wrong habits.
-//
+// The laboratory pair from nothing: a teacher that learnt to solve the task, first from right solutions, then
+// for a while from ones with a seldom slip; and a base student, the teacher after a short further training on
+// wrong habits.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,8 +26,8 @@ struct MakeOptions {
 using MakeWatch =
     std::function<void(const std::string& what, std::int64_t step, std::int64_t steps, double loss)>;
 
-// Writes DIRECTORY/{teacher,base} (Hugging Face directories), train.jsonl with its record of decontamination, and
-// heldout.jsonl; whole or not at all.
+// Writes DIRECTORY/{teacher,base} (Hugging Face directories), train.jsonl with its record of decontamination,
+// and heldout.jsonl; whole or not at all.
 void make_laboratory(const std::filesystem::path& directory, const MakeOptions& options,
                      const MakeWatch& watch = {});
 

@@ -1,5 +1,5 @@
-// The words of the laboratory's task, shared by who writes solutions (task.h) and who reads them (checker.h).
-//
+// The words of the laboratory's task, shared by what writes solutions (task.h) and what reads them
+// (checker.h).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

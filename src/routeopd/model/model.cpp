@@ -1,19 +1,24 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/model.h"
 
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "routeopd/base/error.h"
 #include "routeopd/base/philox.h"
+#include "routeopd/formats/weight_table.h"
 #include "routeopd/model/weight_arena.h"
 
 namespace routeopd::model {
 namespace {
+
+using formats::Weight;
+using formats::WeightRow;
 
 // Two independent normal deviates for each pair of elements (Box-Muller on addressed uniforms).
 void fill_normal(at::Tensor& tensor, std::uint64_t seed, std::uint32_t number, double sigma) {
@@ -29,121 +34,97 @@ void fill_normal(at::Tensor& tensor, std::uint64_t seed, std::uint32_t number, d
   }
 }
 
-// The tensors of a layer under their names in Hugging Face's files.
-struct LayerRow {
-  const char* name;
+// The tensors of a layer by what they are in the table of weights.
+struct LayerTensor {
+  Weight weight;
   at::Tensor Layer::* tensor;
 };
-constexpr std::array<LayerRow, 18> kLayerRows = {{{"input_layernorm.weight", &Layer::input_norm_H},
-                                                  {"self_attn.q_proj.weight", &Layer::q_proj_QH},
-                                                  {"self_attn.q_proj.bias", &Layer::q_bias_Q},
-                                                  {"self_attn.k_proj.weight", &Layer::k_proj_CH},
-                                                  {"self_attn.k_proj.bias", &Layer::k_bias_C},
-                                                  {"self_attn.v_proj.weight", &Layer::v_proj_CH},
-                                                  {"self_attn.v_proj.bias", &Layer::v_bias_C},
-                                                  {"self_attn.o_proj.weight", &Layer::o_proj_HQ},
-                                                  {"self_attn.o_proj.bias", &Layer::o_bias_H},
-                                                  {"self_attn.q_norm.weight", &Layer::q_norm_D},
-                                                  {"self_attn.k_norm.weight", &Layer::k_norm_D},
-                                                  {"post_attention_layernorm.weight", &Layer::post_norm_H},
-                                                  {"mlp.gate_proj.weight", &Layer::gate_FH},
-                                                  {"mlp.gate_proj.bias", &Layer::gate_bias_F},
-                                                  {"mlp.up_proj.weight", &Layer::up_FH},
-                                                  {"mlp.up_proj.bias", &Layer::up_bias_F},
-                                                  {"mlp.down_proj.weight", &Layer::down_HF},
-                                                  {"mlp.down_proj.bias", &Layer::down_bias_H}}};
+constexpr std::array<LayerTensor, 20> kLayerTensors = {
+    {{Weight::kNormBeforeAttention, &Layer::norm_before_attention_H},
+     {Weight::kQuery, &Layer::q_proj_QH},
+     {Weight::kQueryBias, &Layer::q_bias_Q},
+     {Weight::kKey, &Layer::k_proj_CH},
+     {Weight::kKeyBias, &Layer::k_bias_C},
+     {Weight::kValue, &Layer::v_proj_CH},
+     {Weight::kValueBias, &Layer::v_bias_C},
+     {Weight::kOutput, &Layer::o_proj_HQ},
+     {Weight::kOutputBias, &Layer::o_bias_H},
+     {Weight::kQueryNorm, &Layer::q_norm},
+     {Weight::kKeyNorm, &Layer::k_norm},
+     {Weight::kNormAfterAttention, &Layer::norm_after_attention_H},
+     {Weight::kNormBeforeMlp, &Layer::norm_before_mlp_H},
+     {Weight::kGate, &Layer::gate_FH},
+     {Weight::kGateBias, &Layer::gate_bias_F},
+     {Weight::kUp, &Layer::up_FH},
+     {Weight::kUpBias, &Layer::up_bias_F},
+     {Weight::kDown, &Layer::down_HF},
+     {Weight::kDownBias, &Layer::down_bias_H},
+     {Weight::kNormAfterMlp, &Layer::norm_after_mlp_H}}};
 
-bool is_table(const std::string& name) {
-  return name.ends_with("embed_tokens.weight") || name == "lm_head.weight";
+// The tensor of `model` that a row of its table is about; Model may be const.
+template <class AnyModel>
+auto& tensor_at(AnyModel& model, const WeightRow& row) {
+  if (row.weight == Weight::kEmbedding) return model.embed_VH;
+  if (row.weight == Weight::kFinalNorm) return model.norm_H;
+  if (row.weight == Weight::kHead) return model.head_VH;
+  const auto found = std::find_if(kLayerTensors.begin(), kLayerTensors.end(),
+                                  [&](const LayerTensor& entry) { return entry.weight == row.weight; });
+  ROUTEOPD_INVARIANT(found != kLayerTensors.end());
+  return model.layers[static_cast<std::size_t>(row.layer)].*(found->tensor);
 }
 
-bool is_residual_output(const std::string& name) {
-  return name.ends_with("o_proj.weight") || name.ends_with("down_proj.weight");
+// Every tensor by take(shape), in the order of the table.
+template <class Take>
+Model make_model(const formats::ModelConfig& config, const Take& take) {
+  Model model;
+  model.config = config;
+  model.layers.resize(static_cast<std::size_t>(config.num_hidden_layers));
+  for (const WeightRow& row : formats::weight_table(config)) tensor_at(model, row) = take(row.shape);
+  if (config.tie_word_embeddings) model.head_VH = model.embed_VH;
+  return model;
+}
+
+bool is_norm(Weight weight) {
+  switch (weight) {
+    case Weight::kNormBeforeAttention:
+    case Weight::kQueryNorm:
+    case Weight::kKeyNorm:
+    case Weight::kNormAfterAttention:
+    case Weight::kNormBeforeMlp:
+    case Weight::kNormAfterMlp:
+    case Weight::kFinalNorm:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
 
 std::vector<Parameter> parameters(const Model& model) {
   std::vector<Parameter> all;
-  all.push_back({"model.embed_tokens.weight", model.embed_VH});
-  for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    const Layer& layer = model.layers[i];
-    for (const LayerRow& row : kLayerRows) {
-      if ((layer.*row.tensor).defined())
-        all.push_back({fmt::format("model.layers.{}.{}", i, row.name), layer.*row.tensor});
-    }
+  for (WeightRow& row : formats::weight_table(model.config)) {
+    const at::Tensor& tensor = tensor_at(model, row);
+    all.push_back({std::move(row.name), tensor});
   }
-  all.push_back({"model.norm.weight", model.norm_H});
-  if (!model.config.tie_word_embeddings) all.push_back({"lm_head.weight", model.head_VH});
   return all;
 }
 
 std::vector<at::Tensor> tensors_of(const Layer& layer) {
   std::vector<at::Tensor> all;
-  for (const LayerRow& row : kLayerRows) {
-    if ((layer.*row.tensor).defined()) all.push_back(layer.*row.tensor);
+  for (const LayerTensor& entry : kLayerTensors) {
+    if ((layer.*entry.tensor).defined()) all.push_back(layer.*entry.tensor);
   }
   return all;
 }
 
 std::int64_t Model::parameter_count() const {
-  std::int64_t count = 0;
-  for (const Parameter& parameter : parameters(*this)) count += parameter.tensor.numel();
-  return count;
-}
-
-namespace {
-
-// Every tensor by take(shape).
-template <class Take>
-Model make_model(const formats::ModelConfig& config, const Take& take) {
-  const std::int64_t h = config.hidden_size, f = config.intermediate_size, d = config.head_dim;
-  const std::int64_t q = config.num_attention_heads * d, c = config.num_key_value_heads * d;
-  const auto matrix = [&](std::int64_t rows, std::int64_t columns) { return take({rows, columns}); };
-  const auto vector = [&](std::int64_t size) { return take({size}); };
-  const auto vector_if = [&](bool wanted, std::int64_t size) { return wanted ? vector(size) : at::Tensor(); };
-  Model model;
-  model.config = config;
-  model.embed_VH = matrix(config.vocab_size, h);
-  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    Layer layer;
-    layer.input_norm_H = vector(h);
-    layer.q_proj_QH = matrix(q, h);
-    layer.k_proj_CH = matrix(c, h);
-    layer.v_proj_CH = matrix(c, h);
-    layer.o_proj_HQ = matrix(h, q);
-    layer.q_bias_Q = vector_if(config.qkv_bias, q);
-    layer.k_bias_C = vector_if(config.qkv_bias, c);
-    layer.v_bias_C = vector_if(config.qkv_bias, c);
-    layer.o_bias_H = vector_if(config.output_bias, h);
-    layer.q_norm_D = vector_if(config.qk_norm(), d);
-    layer.k_norm_D = vector_if(config.qk_norm(), d);
-    layer.post_norm_H = vector(h);
-    layer.gate_FH = matrix(f, h);
-    layer.up_FH = matrix(f, h);
-    layer.down_HF = matrix(h, f);
-    layer.gate_bias_F = vector_if(config.mlp_bias, f);
-    layer.up_bias_F = vector_if(config.mlp_bias, f);
-    layer.down_bias_H = vector_if(config.mlp_bias, h);
-    model.layers.push_back(std::move(layer));
-  }
-  model.norm_H = vector(h);
-  model.head_VH = config.tie_word_embeddings ? model.embed_VH : matrix(config.vocab_size, h);
-  return model;
-}
-
-}  // namespace
-
-Model shape_model(const formats::ModelConfig& config) {
-  return make_model(config, [](at::IntArrayRef shape) {
-    return at::empty(shape, at::TensorOptions(at::kFloat).device(at::kMeta));
-  });
+  return formats::parameter_count(config);
 }
 
 Model allocate_model(const formats::ModelConfig& config) {
   std::int64_t floats = 0;
-  for (const Parameter& parameter : parameters(shape_model(config)))
-    floats += WeightArena::floats_of(parameter.tensor.numel());
+  for (const WeightRow& row : formats::weight_table(config)) floats += WeightArena::floats_of(row.elements());
   WeightArena arena(floats);
   return make_model(config, [&](at::IntArrayRef shape) { return arena.take(shape); });
 }
@@ -153,16 +134,15 @@ Model random_model(const formats::ModelConfig& config, std::uint64_t seed) {
   Model model = allocate_model(config);
   const double residual = 1 / std::sqrt(2.0 * static_cast<double>(config.num_hidden_layers));
   std::uint32_t number = 0;
-  for (Parameter& parameter : parameters(model)) {
-    at::Tensor& tensor = parameter.tensor;
-    if (tensor.dim() == 1) {
-      tensor.fill_(parameter.name.ends_with(".bias") ? 0 : 1);
+  for (const WeightRow& row : formats::weight_table(config)) {
+    at::Tensor& tensor = tensor_at(model, row);
+    if (row.shape.size() == 1) {
+      tensor.fill_(is_norm(row.weight) ? 1 - config.architecture().norm_offset : 0);
     } else {
+      const bool table = row.weight == Weight::kEmbedding || row.weight == Weight::kHead;
+      const bool residual_output = row.weight == Weight::kOutput || row.weight == Weight::kDown;
       const double fan_in = 1 / std::sqrt(static_cast<double>(tensor.size(1)));
-      const double sigma = is_table(parameter.name)             ? 0.04
-                           : is_residual_output(parameter.name) ? fan_in * residual
-                                                                : fan_in;
-      fill_normal(tensor, seed, number, sigma);
+      fill_normal(tensor, seed, number, table ? 0.04 : residual_output ? fan_in * residual : fan_in);
     }
     ++number;
   }

@@ -1,6 +1,6 @@
-// Model directories as Hugging Face has them.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/model/model_files.h"
+
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Half.h>
@@ -16,16 +16,17 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/base/files.h"
+#include "routeopd/base/interrupt.h"
 #include "routeopd/base/parallel.h"
 #include "routeopd/formats/weight_files.h"
-#include "routeopd/model/model.h"
+#include "routeopd/formats/weight_table.h"
 
 namespace routeopd::model {
 namespace {
 
 namespace fs = std::filesystem;
 
-// What a saved directory carries along from the one it came from: what tokenizers and templates are read from.
+// What a saved directory takes over from the one it came from: the files of tokenizers and templates.
 constexpr std::array kCarried = {"generation_config.json",
                                  "tokenizer.json",
                                  "tokenizer_config.json",
@@ -60,16 +61,15 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + sizes + "]";
 }
 
-// The tensor's own type and shape against what the configuration makes of it.
-void check_tensor(const formats::WeightFiles::Entry& entry, const at::Tensor& expected) {
+// The stored type, and the stored shape against the table's.
+void check_tensor(const formats::WeightFiles::Entry& entry, const std::vector<std::int64_t>& expected) {
   if (std::none_of(kDtypes.begin(), kDtypes.end(),
                    [&](const DtypeRow& row) { return row.stored == entry.tensor->type; }))
     throw UserError("{}: {} is stored as {}; expected F32, F16 or BF16", entry.file->string(),
                     entry.tensor->name, formats::name_of(entry.tensor->type));
-  if (entry.tensor->shape != expected.sizes().vec()) {
+  if (entry.tensor->shape != expected)
     throw UserError("{}: {} has shape {}; config.json makes it {}", entry.file->string(), entry.tensor->name,
-                    shape_text(entry.tensor->shape), shape_text(expected.sizes().vec()));
-  }
+                    shape_text(entry.tensor->shape), shape_text(expected));
 }
 
 // Elements [begin, end) of a stored tensor as float32. The bytes of a file may begin at any address.
@@ -88,23 +88,26 @@ void widen(const formats::TensorView& view, std::int64_t begin, std::int64_t end
   }
 }
 
-// All tensors at once, cut into equal shares by elements: threads that never wait for one another.
+// All tensors at once, cut into equal shares by elements, so that no thread waits for another. Each asks for
+// interrupts every kPortion elements, about a tenth of a second from a disk of 100 MB/s.
 void load_tensors(const std::vector<formats::WeightFiles::Entry>& entries,
                   const std::vector<Parameter>& targets) {
-  constexpr std::int64_t kGrain = 1 << 20;
+  constexpr std::int64_t kGrain = 1 << 20, kPortion = 4 << 20;
   std::vector<std::int64_t> starts = {0};
   for (const Parameter& target : targets) starts.push_back(starts.back() + target.tensor.numel());
   parallel_ranges(starts.back(), kGrain, at::get_num_threads(), [&](std::int64_t begin, std::int64_t end) {
     for (std::size_t i = 0; i < targets.size(); ++i) {
-      const std::int64_t from = std::max(begin, starts[i]), to = std::min(end, starts[i + 1]);
-      if (from < to)
-        widen(*entries[i].tensor, from - starts[i], to - starts[i],
+      const std::int64_t first = std::max(begin, starts[i]), last = std::min(end, starts[i + 1]);
+      for (std::int64_t from = first; from < last; from += kPortion) {
+        check_interrupt();
+        widen(*entries[i].tensor, from - starts[i], std::min(from + kPortion, last) - starts[i],
               targets[i].tensor.data_ptr<float>() + (from - starts[i]));
+      }
     }
   });
 }
 
-// Tables of angles, which old files of Llama hold though they follow from the configuration.
+// Tables of angles, which old Llama files hold although they follow from the configuration.
 bool is_derived(const std::string& name) {
   return name.ends_with(".rotary_emb.inv_freq");
 }
@@ -116,8 +119,8 @@ void carry_file(const fs::path& from, const fs::path& to) {
     throw UserError("{}: cannot be copied to {} ({})", from.string(), to.string(), failed.message());
 }
 
-// config.json as it is, byte for byte; only where it says that weights are of another type than we write, that word is
-// changed, or readers would round them.
+// config.json as it is, byte for byte; only where it names another type of weights than we write, that word
+// is changed, or readers would round them.
 void write_config(const fs::path& from, const fs::path& to, const char* dtype) {
   std::ifstream file(from / "config.json", std::ios::binary);
   if (!file)
@@ -136,7 +139,7 @@ void write_config(const fs::path& from, const fs::path& to, const char* dtype) {
   write_file(to / "config.json", changed ? config.dump(2) + "\n" : text);
 }
 
-// Views of the tensors as they will be stored; `held` keeps those alive that had to be converted.
+// Views of the tensors as they will be stored; `held` keeps the converted ones alive.
 std::vector<formats::TensorView> views_of(const std::vector<Parameter>& tensors, at::ScalarType dtype,
                                           std::vector<at::Tensor>& held) {
   std::vector<formats::TensorView> views;
@@ -150,47 +153,48 @@ std::vector<formats::TensorView> views_of(const std::vector<Parameter>& tensors,
   return views;
 }
 
-// A tied head may be stored too, but then as the embedding's equal: one of two tables would have to be dropped.
-void check_tied(const formats::WeightFiles& stored) {
-  const auto embedding = stored.find("model.embed_tokens.weight"), head = stored.find("lm_head.weight");
+// A tied head may be stored beside the embedding when the two are equal; of two different tables one would be
+// lost.
+void check_tied(const formats::WeightFiles& stored, const formats::ModelConfig& config) {
+  const auto embedding = stored.find(formats::embedding_name(config));
+  const auto head = stored.find(formats::head_name(config));
   if (embedding.tensor == nullptr || head.tensor == nullptr) return;
   const auto one = embedding.tensor->bytes, other = head.tensor->bytes;
   if (embedding.tensor->type != head.tensor->type ||
       !std::equal(one.begin(), one.end(), other.begin(), other.end()))
     throw UserError(
-        "{}: lm_head.weight differs from model.embed_tokens.weight, though config.json ties them; expected "
-        "one of the two, or tie_word_embeddings = false",
-        head.file->string());
+        "{}: {} differs from {}, though config.json ties them; expected one of the two, or "
+        "tie_word_embeddings = false",
+        head.file->string(), head.tensor->name, embedding.tensor->name);
 }
 
-// The stored tensor of each parameter, in order. Every name and shape is checked here, so that nothing is allocated for
-// sizes that a configuration claims and the files do not have.
-std::vector<formats::WeightFiles::Entry> matched(const formats::WeightFiles& stored,
-                                                 const formats::ModelConfig& config,
-                                                 const fs::path& directory) {
-  if (config.tie_word_embeddings) check_tied(stored);
-  std::vector<formats::WeightFiles::Entry> entries;
-  std::set<std::string> known;
-  // No list of names is made for layers that cannot be there.
+// The stored tensor of each row of the table, in order. Every name and shape is checked here, so that nothing
+// is allocated for sizes that a configuration claims and the files do not have.
+std::vector<formats::WeightFiles::Entry> match_weights(const formats::WeightFiles& stored,
+                                                       const formats::ModelConfig& config,
+                                                       const fs::path& directory) {
+  if (config.tie_word_embeddings) check_tied(stored, config);
+  // No table is made for layers that cannot be there.
   if (config.num_hidden_layers > std::ssize(stored.tensors()))
     throw UserError(
         "{}: expected the tensors of {} layers, got {} tensors in all; do config.json and the weights belong "
         "together?",
         directory.string(), config.num_hidden_layers, stored.tensors().size());
-  for (const Parameter& parameter : parameters(shape_model(config))) {
-    known.insert(parameter.name);
-    formats::WeightFiles::Entry entry = stored.find(parameter.name);
+  std::vector<formats::WeightFiles::Entry> entries;
+  std::set<std::string> known;
+  for (const formats::WeightRow& row : formats::weight_table(config)) {
+    known.insert(row.name);
+    formats::WeightFiles::Entry entry = stored.find(row.name);
     // A tied pair may be stored under the head's name alone.
-    if (entry.tensor == nullptr && config.tie_word_embeddings &&
-        parameter.name == "model.embed_tokens.weight")
-      entry = stored.find("lm_head.weight");
+    if (entry.tensor == nullptr && config.tie_word_embeddings && row.weight == formats::Weight::kEmbedding)
+      entry = stored.find(formats::head_name(config));
     if (entry.tensor == nullptr)
       throw UserError("{}: {} is missing; do config.json and the weights belong together?",
-                      directory.string(), parameter.name);
-    check_tensor(entry, parameter.tensor);
+                      directory.string(), row.name);
+    check_tensor(entry, row.shape);
     entries.push_back(entry);
   }
-  if (config.tie_word_embeddings) known.insert("lm_head.weight");
+  if (config.tie_word_embeddings) known.insert(formats::head_name(config));
   for (const auto& [name, entry] : stored.tensors()) {
     if (!known.contains(name) && !is_derived(name))
       throw UserError("{}: unexpected tensor {}; config.json describes a model without it",
@@ -205,7 +209,7 @@ Model load_model(const fs::path& directory) {
   const c10::NoGradGuard no_grad;
   const formats::ModelConfig config = formats::read_model_config(directory);
   const formats::WeightFiles stored(directory);
-  const std::vector<formats::WeightFiles::Entry> entries = matched(stored, config, directory);
+  const std::vector<formats::WeightFiles::Entry> entries = match_weights(stored, config, directory);
   Model model = allocate_model(config);
   load_tensors(entries, parameters(model));
   return model;
@@ -215,7 +219,7 @@ StoredWeights describe_weights(const fs::path& directory) {
   const formats::ModelConfig config = formats::read_model_config(directory);
   const formats::WeightFiles stored(directory);
   StoredWeights weights;
-  for (const formats::WeightFiles::Entry& entry : matched(stored, config, directory)) {
+  for (const formats::WeightFiles::Entry& entry : match_weights(stored, config, directory)) {
     const auto bytes = static_cast<std::int64_t>(entry.tensor->bytes.size());
     const auto count = bytes / static_cast<std::int64_t>(formats::size_of(entry.tensor->type));
     weights.bytes += bytes;

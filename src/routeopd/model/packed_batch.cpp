@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/packed_batch.h"
 
@@ -10,7 +9,7 @@
 namespace routeopd::model {
 namespace {
 
-// A sequence shorter than this share of its group's longest starts a group of its own, unless the group is so short
+// A sequence shorter than this share of its group's longest starts a new group, unless the group is so short
 // that one more call costs more than the padding.
 constexpr double kShortest = 0.7;
 constexpr std::int64_t kSmallLength = 64;
@@ -40,8 +39,8 @@ SequenceGroup group_of(std::span<const Row> rows, std::vector<std::int64_t>& tok
   for (std::int64_t r = 0; r < group.sequences; ++r) {
     const Row& row = rows[static_cast<std::size_t>(r)];
     for (std::int64_t j = 0; j < group.longest; ++j) {
-      // Behind the end the sequence's last token stands in. Causal attention shows these slots to each other alone, and
-      // nobody reads them: no value and no gradient comes back from there.
+      // After a sequence's end its last token fills the slots. Causal attention shows these slots to each
+      // other alone, and nobody reads them: no value and no gradient comes back from there.
       token_of_slot.push_back(row.place(std::min(j, row.total() - 1)));
       if (j >= row.total() || (j < row.stem_length && !row.answers_for_stem)) continue;
       slot_of_token.push_back(r * group.longest + j);
@@ -66,6 +65,15 @@ void add_groups(PackedBatch& batch, std::vector<Row> rows) {
     first = end;
   }
   batch.place_in_groups_T = long_tensor(tokens).argsort();
+}
+
+const std::vector<std::int32_t>& prompt_of(const Rollout& rollout, const Response& response) {
+  return rollout.prompt_ids_P[static_cast<std::size_t>(response.prompt)];
+}
+
+// Nothing is predicted from a response's last token, so it is not read.
+std::int64_t tokens_read(const Response& response) {
+  return response.length - 1;
 }
 
 }  // namespace
@@ -107,6 +115,41 @@ PackedBatch pack(std::span<const std::vector<std::int32_t>> sequences) {
   PackedBatch batch = pack_trees(trees);
   batch.starts_S1 = std::move(starts);
   return batch;
+}
+
+std::size_t portion_end(const Rollout& rollout, std::size_t first, std::size_t end, std::int64_t tokens) {
+  std::int64_t used = 0;
+  for (std::size_t b = first; b < end; ++b) {
+    const Response& response = rollout.responses_B[b];
+    if (b == first || response.prompt != rollout.responses_B[b - 1].prompt)
+      used += std::ssize(prompt_of(rollout, response));
+    used += tokens_read(response);
+    if (used > tokens && b > first) return b;
+  }
+  return end;
+}
+
+ResponseBatch pack_responses(const Rollout& rollout, std::size_t first, std::size_t end) {
+  std::vector<SequenceTree> trees;
+  std::vector<std::int64_t> places;
+  std::int64_t next = 0, last_of_prompt = 0;
+  for (std::size_t b = first; b < end; ++b) {
+    const Response& response = rollout.responses_B[b];
+    if (b == first || response.prompt != rollout.responses_B[b - 1].prompt) {
+      trees.push_back({.stem = prompt_of(rollout, response), .branches = {}});
+      next += std::ssize(trees.back().stem);
+      last_of_prompt = next - 1;
+    }
+    places.push_back(last_of_prompt);  // predicts the first token of each response
+    for (std::int64_t j = 0; j < tokens_read(response); ++j) places.push_back(next++);
+    const auto ids = rollout.id_N.begin() + response.first_state;
+    trees.back().branches.emplace_back(ids, ids + tokens_read(response));
+  }
+  const Response& last = rollout.responses_B[end - 1];
+  return {.packed = pack_trees(trees),
+          .state_places = at::tensor(places, at::kLong),
+          .first_state = rollout.responses_B[first].first_state,
+          .end_state = last.first_state + last.length};
 }
 
 at::Tensor packed_attention(const PackedBatch& batch, const at::Tensor& q_TND, const at::Tensor& k_TMD,

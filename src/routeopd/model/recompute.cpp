@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/recompute.h"
 
@@ -20,7 +19,8 @@ struct Work {
   std::vector<at::Tensor> weights;
 };
 
-// The weights are arguments so that their gradients leave by the ordinary way: accumulated, or handed to whoever asked.
+// The weights are arguments so that autograd treats their gradients as any other: accumulated, or handed to
+// the caller.
 struct Recompute : torch::autograd::Function<Recompute> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
                             at::TensorList /*weights*/, std::shared_ptr<Work> work) {

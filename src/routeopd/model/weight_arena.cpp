@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/weight_arena.h"
 
@@ -25,7 +24,7 @@ WeightArena::WeightArena(std::int64_t floats) : size_(floats) {
         static_cast<double>(mapped) / 1e9);
   const auto address = reinterpret_cast<std::uintptr_t>(start);
   auto* const first = reinterpret_cast<float*>((address + kHugePage - 1) / kHugePage * kHugePage);
-  ::madvise(first, bytes, MADV_HUGEPAGE);  // a wish: without it, small pages do
+  ::madvise(first, bytes, MADV_HUGEPAGE);  // a request: small pages work too
   memory_ = {first, [start, mapped](float*) { ::munmap(start, mapped); }};
 }
 

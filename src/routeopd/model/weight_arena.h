@@ -1,6 +1,6 @@
-// One stretch of memory for all weights of a model, in pages of 2 MB where the system has them: a fresh gigabyte costs 512
-// page faults in place of 262,144, and products that stream through the weights miss fewer address translations.
-//
+// One stretch of memory for all weights of a model, in pages of 2 MB where the system has them: a fresh
+// gigabyte costs 512 page faults in place of 262,144, and products that stream through the weights miss fewer
+// address translations.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +14,7 @@ namespace routeopd::model {
 
 class WeightArena {
  public:
-  // Room for `floats` float32 numbers. Throws UserError when the system has not so much memory.
+  // Room for `floats` float32 numbers. Throws UserError when the system does not have so much memory.
   explicit WeightArena(std::int64_t floats);
 
   // The next tensor, 64-byte aligned, its values unspecified. It keeps the memory alive.

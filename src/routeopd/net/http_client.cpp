@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/net/http_client.h"
 
@@ -19,7 +18,7 @@ namespace {
 constexpr int kInterruptPeriodMs = 100;
 constexpr std::int64_t kMostHeaderBytes = 256 << 10U;
 
-// What came so far, and where to stop. libcurl calls back with at most 16 kB of body or one header line at a time.
+// What has arrived so far, and its limit. libcurl delivers at most 16 kB of body or one header line per call.
 struct Receiver {
   std::int64_t most_body = 0;
   std::string body = {};
@@ -27,7 +26,7 @@ struct Receiver {
   bool too_large = false;
 };
 
-// Fewer bytes than were offered tell libcurl to end the transfer.
+// Returning fewer bytes than were offered tells libcurl to end the transfer.
 std::size_t take_body(char* data, std::size_t, std::size_t bytes, void* receiver_pointer) {
   auto& receiver = *static_cast<Receiver*>(receiver_pointer);
   if (static_cast<std::int64_t>(receiver.body.size() + bytes) > receiver.most_body) {
@@ -74,7 +73,7 @@ HttpFailure::Kind kind_of(CURLcode code, const Receiver& receiver) {
     case CURLE_SEND_ERROR:
     case CURLE_GOT_NOTHING:
     case CURLE_WEIRD_SERVER_REPLY:
-    case CURLE_UNSUPPORTED_PROTOCOL:  // an answer in HTTP/0.9, which is any bytes at all
+    case CURLE_UNSUPPORTED_PROTOCOL:  // an answer in HTTP/0.9, which could be any bytes
     case CURLE_HTTP2:
     case CURLE_HTTP2_STREAM:
       return Kind::kCut;
@@ -83,7 +82,7 @@ HttpFailure::Kind kind_of(CURLcode code, const Receiver& receiver) {
   }
 }
 
-// While an easy handle is in a multi handle; an exception takes it out too, which ends its transfer.
+// Keeps an easy handle in a multi handle; removing it, also by an exception, ends its transfer.
 class Running {
  public:
   Running(CURLM* multi, CURL* easy) : multi_(multi), easy_(easy) {
@@ -98,8 +97,8 @@ class Running {
   CURL* easy_;
 };
 
-// The transfer's end. The multi interface is used for its short waits: curl_easy_perform would look for a signal once a
-// second.
+// Runs the transfer to its end. The multi interface allows short waits: curl_easy_perform would check for a
+// signal only once per second.
 CURLcode run(CURLM* multi, CURL* easy) {
   const Running running(multi, easy);
   for (int unfinished = 1; unfinished > 0;) {

@@ -1,9 +1,8 @@
-// HTTP as a client: one request at a time, every duration and size bounded, stopped at once by Ctrl-C.
+// HTTP as a client: one request at a time, with bounds on every duration and size, stopped at once by Ctrl-C.
 //
-// What a server does is never trusted: an answer that is longer than asked for is not read further, redirects are not
-// followed, bodies are not decompressed, and only http and https are spoken. A proxy from the environment is used for
-// other machines and never for this one. TLS certificates are checked.
-//
+// Servers are not trusted: reading stops when an answer exceeds its bound, redirects are not followed, bodies
+// are not decompressed, and only http and https are used. A proxy from the environment is used for other
+// machines and never for this one. TLS certificates are checked.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -34,16 +33,16 @@ struct HttpRequest {
 struct HttpAnswer {
   int status = 0;
   std::string body;
-  std::optional<double> retry_after;  // seconds, as the header of that name asks
+  std::optional<double> retry_after;  // seconds, from the header of that name
 };
 
-// No whole answer came.
+// No complete answer arrived.
 class HttpFailure : public UserError {
  public:
   enum class Kind {
     kConnect,   // no connection: refused, no such host, TLS
     kTimeout,   // over a time limit
-    kCut,       // the connection broke, or what came is not HTTP
+    kCut,       // the connection broke, or the answer is not HTTP
     kTooLarge,  // over the limit of bytes
   };
   HttpFailure(Kind kind, const std::string& message) : UserError(message), kind_(kind) {}
@@ -53,7 +52,7 @@ class HttpFailure : public UserError {
   Kind kind_;
 };
 
-// Keeps its connection open between requests. One thread at a time uses a client.
+// Keeps its connection open between requests. A client serves one thread at a time.
 class HttpClient {
  public:
   HttpClient();
@@ -61,8 +60,8 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  // The answer, whatever its status. Throws HttpFailure, whose message names the address and never a header, and
-  // Interrupted within a fifth of a second of a signal.
+  // The answer, whatever its status. Throws HttpFailure, whose message names the address and never a header,
+  // and Interrupted within a fifth of a second of a signal.
   HttpAnswer post_json(const HttpRequest& request);
 
  private:

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/net/retry.h"
 
@@ -13,11 +12,11 @@
 
 namespace routeopd::net {
 
-bool may_pass(int status) {
+bool is_transient(int status) {
   return status == 408 || status == 409 || status == 429 || (status >= 500 && status <= 599);
 }
 
-bool may_pass(HttpFailure::Kind kind) {
+bool is_transient(HttpFailure::Kind kind) {
   return kind != HttpFailure::Kind::kTooLarge;
 }
 
@@ -48,9 +47,9 @@ HttpAnswer post_with_retries(HttpClient& client, const HttpRequest& request, con
     std::exception_ptr failure;
     try {
       answer = client.post_json(request);
-      if (!may_pass(answer.status)) return answer;
+      if (!is_transient(answer.status)) return answer;
     } catch (const HttpFailure& error) {
-      if (!may_pass(error.kind())) throw;
+      if (!is_transient(error.kind())) throw;
       failure = std::current_exception();
     }
     bool last = failed >= rule.retries || (enough && enough());

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/net/url.h"
 
@@ -29,7 +28,7 @@ std::string part_of(CURLU* url, CURLUPart part) {
 
 using Url = std::unique_ptr<CURLU, FreeUrl>;
 
-// Null where the words are no address.
+// Null where the text is no address.
 Url parsed(const std::string& words) {
   Url url(curl_url());
   if (!url) throw std::bad_alloc();
@@ -59,7 +58,7 @@ bool is_loopback(const std::string& host) {
 
 Endpoint read_endpoint(const std::string& words) {
   const auto refuse = [](const char* why) {
-    // The words themselves may hold a password, so they are not repeated.
+    // The text may hold a password, so the error does not show it.
     throw UserError("endpoint: {}; expected an address such as http://127.0.0.1:8000/v1", why);
   };
   const Url url = parsed(words);

@@ -1,7 +1,6 @@
-// Full-vocabulary reverse and forward KL with exact gradients. Both models' logits are walked in chunks of
-// tokens; the teacher's are computed beside the student's and dropped with the chunk.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/objective/full_kl_objective.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -10,7 +9,6 @@
 #include "routeopd/base/error.h"
 #include "routeopd/kernels/dense_rows.h"
 #include "routeopd/model/heads/dense_head.h"
-#include "routeopd/objective/arms.h"
 
 namespace routeopd::objective {
 namespace {

@@ -1,8 +1,9 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/objective/objective.h"
 
-#include "routeopd/objective/arms.h"
+#include "routeopd/objective/full_kl_objective.h"
+#include "routeopd/objective/log_prob_objectives.h"
+#include "routeopd/objective/sparse_objectives.h"
 
 namespace routeopd::objective {
 

@@ -2,8 +2,8 @@
 // are the same kind of thing: states in, loss and gradients out. They differ in the head they need and in the
 // loss of a token.
 //
-// Shapes: N states of the whole rollout, T of them in a micro-batch, M pairs per state, H the student's hidden
-// size, X the teacher's, V and U rows of their heads, R real ids.
+// Shapes: N states of the whole rollout, T of them in a micro-batch, M pairs per state, H the student's
+// hidden size, X the teacher's, V and U rows of their heads, R real ids.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -46,11 +46,10 @@ struct LearnerBatch {
 };
 
 struct ObjectiveResult {
-  double loss = 0;  // sum over the micro-batch's states / denominator
-  double change_squares =
-      0;  // sum over pairs of Delta^2 (one-sided and sampled arms: of the log-ratio's square)
-  std::int64_t changes = 0;  // how many: rms Delta at the first minibatch is the capture error
-  std::int64_t floored = 0;  // teacher values at -inf that counted as log delta_p
+  double loss = 0;            // sum over the micro-batch's states / denominator
+  double change_squares = 0;  // sum over pairs of Delta^2; one-sided, sampled arms: of squared log-ratios
+  std::int64_t changes = 0;   // how many: rms Delta at the first minibatch is the capture error
+  std::int64_t floored = 0;   // teacher values at -inf that counted as log delta_p
 };
 
 class Objective {

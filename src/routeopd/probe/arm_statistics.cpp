@@ -1,14 +1,13 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/probe/arm_statistics.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <set>
 #include <vector>
 
-#include "routeopd/routing/huber.h"
+#include "routeopd/routing/reference_sampling.h"
+#include "routeopd/routing/token_losses.h"
 
 namespace routeopd::probe {
 namespace {
@@ -16,7 +15,7 @@ namespace {
 namespace reference = routing::reference;
 using reference::Transport;
 
-// The pair loss's residual at Delta = 0 with the sign turned: what the pair (positions a, b of U) is asked to move.
+// What the pair at positions a, b of U is asked to move: minus the residual of its loss at Delta = 0.
 double wanted(const Transport& state, std::size_t a, std::size_t b,
               const routing::ObjectiveOptions& options) {
   if (options.target == routing::Target::kShared) return state.bounded[b] - state.bounded[a];
@@ -35,13 +34,13 @@ struct Moments {
   double first = 0, second = 0;
 };
 
-constexpr std::size_t kMostPairs = std::size_t{1} << 22;  // summed one by one at a state; 10 ms
+constexpr std::size_t kMostSummedPairs = std::size_t{1} << 22;  // summed one by one at a state; 10 ms
 
-// NaN where there are too many.
+// NaN where there are more than kMostSummedPairs.
 Moments moments_by_pairs(const Transport& state, const routing::ObjectiveOptions& options) {
   Moments sum;
   const std::vector<std::size_t> sources = places(state.q_minus), destinations = places(state.q_plus);
-  if (sources.size() * destinations.size() > kMostPairs) return {std::nan(""), std::nan("")};
+  if (sources.size() * destinations.size() > kMostSummedPairs) return {std::nan(""), std::nan("")};
   for (const std::size_t a : sources) {
     for (const std::size_t b : destinations) {
       const double share = state.q_minus[a] * state.q_plus[b];
@@ -53,9 +52,10 @@ Moments moments_by_pairs(const Transport& state, const routing::ObjectiveOptions
   return sum;
 }
 
-// A shared target phi(b) - phi(a) that stays within kappa: h = (phi(b) - phi(a))^2 / 2, so that both moments are sums over
-// products of the potentials' own, and a support of k ids costs k in place of k^2. By binomials, with X_i = E-[phi^i] and
-// Y_i = E+[phi^i]:  E[(y - x)^n] = sum_i C(n, i) (-1)^i X_i Y_{n-i}.
+// A shared target phi(b) - phi(a) that stays within kappa: h = (phi(b) - phi(a))^2 / 2, so that both moments
+// follow from the potentials' own, and a support of k ids costs k in place of k^2. With X_i = E-[phi^i] and
+// Y_i = E+[phi^i]:
+//   E[(y - x)^n] = sum_i C(n, i) (-1)^i X_i Y_{n-i}
 Moments moments_by_powers(const Transport& state) {
   std::array<double, 5> x{}, y{};
   for (std::size_t i = 0; i < state.ids.size(); ++i) {
@@ -88,7 +88,7 @@ Moments moments_of(const Transport& state, const routing::ObjectiveOptions& opti
   return quadratic ? moments_by_powers(state) : moments_by_pairs(state, options);
 }
 
-// A place drawn by `shares`, `without` one of them (or none: SIZE_MAX).
+// A position drawn by `shares`, `without` one of them (SIZE_MAX: with all).
 std::size_t draw(const reference::Values& shares, float u, std::size_t without = SIZE_MAX) {
   const double total = without == SIZE_MAX ? 1.0 : 1.0 - shares[without];
   double left = static_cast<double>(u) * total;
@@ -118,17 +118,6 @@ void count_cycles(const Transport& state, const routing::ObjectiveOptions& optio
   }
 }
 
-double covered(const Transport& state, const std::vector<reference::Pair>& pairs) {
-  std::set<std::int32_t> seen;
-  double share = 0;
-  for (const reference::Pair& pair : pairs) {
-    const auto at = std::lower_bound(state.ids.begin(), state.ids.end(), pair.destination);
-    if (at != state.ids.end() && *at == pair.destination && seen.insert(pair.destination).second)
-      share += state.q_plus[static_cast<std::size_t>(at - state.ids.begin())];
-  }
-  return share;
-}
-
 }  // namespace
 
 StateDemand demand_of(const Transport& state, const routing::ObjectiveOptions& options, std::uint64_t seed,
@@ -145,10 +134,6 @@ StateDemand demand_of(const Transport& state, const routing::ObjectiveOptions& o
   demand.loss_mean = weight * one.first;
   const double variance = one.second - one.first * one.first;
   demand.loss_variance = weight * weight * (variance < 0 ? 0 : variance) / options.m;  // NaN stays
-  // Coverage speaks of the drawn destinations b; a control's b' replaces them afterwards.
-  routing::ObjectiveOptions drawn = options;
-  drawn.destination = routing::Destination::kTeacherDeficit;
-  demand.coverage = covered(state, reference::sample_pairs(state, {}, drawn, seed, address));
   return demand;
 }
 
@@ -162,7 +147,6 @@ ArmStatistics arm_statistics(std::span<const StateDemand> demand_S,
     cycles += static_cast<double>(demand.cycles);
     violated += static_cast<double>(demand.violated);
     sum.budget += demand.budget;
-    sum.coverage += demand.coverage;
     sum.loss_mean += demand.loss_mean;
     sum.loss_variance += demand.loss_variance;
   }
@@ -170,9 +154,8 @@ ArmStatistics arm_statistics(std::span<const StateDemand> demand_S,
   statistics.budget = sum.budget / routed;
   if (cycles > 0) statistics.cycle_violations = violated / cycles;
   if (options.pairs != routing::Pairs::kSample) return statistics;
-  statistics.coverage = sum.coverage / routed;
   if (std::isnan(sum.loss_variance)) return statistics;
-  // States that are not routed have no loss, and count.
+  // States that are not routed count with a loss of 0.
   const auto states = static_cast<double>(demand_S.size());
   statistics.loss_variance = sum.loss_variance / states;
   const double mean = sum.loss_mean / states;

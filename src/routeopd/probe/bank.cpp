@@ -1,18 +1,17 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/probe/bank.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "routeopd/base/error.h"
-#include "routeopd/engine/local_engine.h"
-#include "routeopd/probe/choose_states.h"
+#include "routeopd/base/philox.h"
 #include "routeopd/probe/state_scores.h"
 
 namespace routeopd::probe {
 namespace {
 
-// The responses that have chosen states, each up to its last one, and where those states are then.
+// The responses that have chosen states, each up to its last one, and the new rows of those states.
 void keep_chosen(const Rollout& whole, const std::vector<std::size_t>& chosen, Bank& bank) {
   Rollout& kept = bank.rollout;
   auto next = chosen.begin();
@@ -52,28 +51,41 @@ void check_bank_objective(const routing::ObjectiveOptions& objective) {
     throw UserError("bank: expected a number for k; the support of every state is kept");
 }
 
-Bank make_bank(const model::Model& student, const model::Model& teacher, std::int32_t real_ids,
-               std::span<const Prompt> prompts, const BankOptions& options) {
+std::vector<std::size_t> choose_states(std::size_t count, std::size_t wanted, std::uint64_t seed) {
+  std::vector<std::pair<std::uint32_t, std::size_t>> keys;
+  for (std::size_t i = 0; i < count; ++i) {
+    const StateAddress at{.position = static_cast<std::uint32_t>(i)};
+    keys.emplace_back(addressed_words(seed, Purpose::kProbe, at, 0)[0], i);
+  }
+  std::sort(keys.begin(), keys.end());
+  std::vector<std::size_t> chosen;
+  for (std::size_t i = 0; i < wanted; ++i) chosen.push_back(keys[i].second);
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+Rollout visit_states(engine::Engine& student, std::span<const Prompt> prompts, const BankOptions& options) {
+  check_bank_objective(options.objective);
+  const engine::Sampling sampling{
+      .n = 1, .decoding = {}, .max_new_tokens = options.max_new_tokens, .seed = options.seed};
+  return student.generate(prompts, sampling, {});
+}
+
+Bank make_bank(const Rollout& visited, const model::Model& student, const model::Model& teacher,
+               std::int32_t real_ids, const BankOptions& options) {
   check_bank_objective(options.objective);
   Bank bank;
   bank.real_ids = real_ids;
   bank.seed = options.seed;
   bank.objective = options.objective;
   bank.objective.k = std::min(options.objective.k, real_ids);
-  Rollout rollout;
-  {
-    engine::LocalEngine engine(student, real_ids);
-    const engine::Sampling sampling{
-        .n = 1, .decoding = {}, .max_new_tokens = options.max_new_tokens, .seed = options.seed};
-    rollout = engine.generate(prompts, sampling, {});
-  }
-  if (rollout.states() < options.states)
+  if (visited.states() < options.states)
     throw UserError(
         "bank: the answers to {} prompts have {} states; expected at least {}, try more prompts or fewer "
         "states",
-        prompts.size(), rollout.states(), options.states);
-  keep_chosen(rollout,
-              choose_states(static_cast<std::size_t>(rollout.states()),
+        visited.prompt_ids_P.size(), visited.states(), options.states);
+  keep_chosen(visited,
+              choose_states(static_cast<std::size_t>(visited.states()),
                             static_cast<std::size_t>(options.states), options.seed),
               bank);
   bank.teacher_hidden_SX = hidden_at(teacher, bank.rollout, bank.states_S);

@@ -1,24 +1,24 @@
-// The state bank: states that a student visited, frozen with what both models say there, so that every method and every
-// checkpoint is asked about the same local problems. One file holds it, with a hash over all of it.
+// The state bank: states that a student visited, frozen with what both models say there, so that every method
+// and every checkpoint is asked about the same local problems. One file holds it (bank_file.h).
 //
-// What belongs to the states is the same for every student: prompts, prefixes, positions, the addresses of the random
-// numbers, and the teacher's last hidden states. What belongs to the student that wrote them (the support, both models'
-// logits there, the routes) serves that student; for another one, a checkpoint say, it is made anew on the same states.
+// What belongs to the states is the same for every student: prompts, prefixes, positions, the addresses of
+// the random numbers, and the teacher's last hidden states. What belongs to the student that wrote them (the
+// support, both models' logits there, the routes) serves that student; for another one, a checkpoint say, it
+// is made anew on the same states.
 //
-// Shapes: N states of the kept responses, S of them in the bank, M pairs a state, L = sum of the support sizes, X the
-// teacher's hidden size.
+// Shapes: N states of the kept responses, S of them in the bank, M pairs per state, L = sum of the support
+// sizes, X the teacher's hidden size.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "routeopd/base/fields.h"
+#include "routeopd/engine/engine.h"
 #include "routeopd/model/model.h"
 #include "routeopd/routing/options.h"
 #include "routeopd/routing/reference.h"
@@ -30,7 +30,7 @@ namespace routeopd::probe {
 // One student's problem at every state of a bank.
 struct Frozen {
   std::vector<routing::reference::Transport> transport_S;  // U, p_S, p_T, E, D, q-, q+, potentials
-  std::vector<float> teacher_logits_L;                     // on U, state after state
+  std::vector<float> teacher_logits_L;                     // on U, one state after another
   std::vector<double> student_logsumexp_S, teacher_logsumexp_S;
   std::vector<double> student_entropy_S, teacher_entropy_S;  // full vocabulary, nats
 
@@ -50,9 +50,10 @@ struct Bank {
   std::int32_t real_ids = 0;
   std::uint64_t seed = 42;
   routing::ObjectiveOptions objective;  // of the frozen routes
-  std::string sha256;                   // of the whole bank, as its file says
+  std::string sha256;                   // of the whole bank, as in its file
 
-  // The responses that have states in the bank, each cut behind its last one; ids and addresses, nothing captured.
+  // The responses that have states in the bank, each cut after its last one; ids and addresses, nothing
+  // captured.
   Rollout rollout;
   std::vector<std::size_t> states_S;     // rows of the rollout, ascending
   std::vector<std::int32_t> sequence_S;  // the response of each
@@ -72,14 +73,17 @@ struct BankOptions {
 // Throws UserError for an objective whose routes a bank cannot hold.
 void check_bank_objective(const routing::ObjectiveOptions& objective);
 
-// Lets the student answer every prompt once at temperature 1 and freezes `states` of the visited states, chosen by
-// addressed random numbers. Throws UserError when the answers have fewer, or the objective draws no pairs.
-Bank make_bank(const model::Model& student, const model::Model& teacher, std::int32_t real_ids,
-               std::span<const Prompt> prompts, const BankOptions& options);
+// Lets the student answer every prompt once, at temperature 1.
+Rollout visit_states(engine::Engine& student, std::span<const Prompt> prompts, const BankOptions& options);
 
-// Writes and reads the file; the bank's hash is told by the first and checked by the second. Throws UserError, naming the
-// file and what is wrong, for one that was changed or never was a bank.
-void write_bank(Bank& bank, const std::filesystem::path& path);
-Bank read_bank(const std::filesystem::path& path);
+// Freezes `states` of the visited states, chosen by addressed random numbers. Both models' weights are needed
+// here: hidden states come from the learner's forward. Throws UserError when fewer states were visited, or
+// the objective draws no pairs.
+Bank make_bank(const Rollout& visited, const model::Model& student, const model::Model& teacher,
+               std::int32_t real_ids, const BankOptions& options);
+
+// `wanted` of `count` places, ascending: those with the smallest addressed random numbers, the same whoever
+// asks.
+std::vector<std::size_t> choose_states(std::size_t count, std::size_t wanted, std::uint64_t seed);
 
 }  // namespace routeopd::probe

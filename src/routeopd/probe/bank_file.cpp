@@ -1,16 +1,18 @@
-// A bank as one safetensors file: the tensors below, what the bank is as JSON under "routeopd", and the SHA-256 of both
-// under "sha256". Untrusted when it is read: every index is checked before it is used.
-//
+// The file is untrusted when it is read: every index is checked before it is used.
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/probe/bank_file.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <map>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "routeopd/base/error.h"
+#include "routeopd/base/fields.h"
 #include "routeopd/base/hashes.h"
 #include "routeopd/formats/safetensors.h"
-#include "routeopd/probe/bank.h"
 
 namespace routeopd::probe {
 namespace {
@@ -18,7 +20,7 @@ namespace {
 using formats::TensorType;
 using formats::TensorView;
 
-constexpr std::int64_t kMostStates = 1 << 22, kMostIds = 1 << 24, kMostBankPairs = 1 << 16;
+constexpr std::int64_t kMostStates = 1 << 22, kMostIds = 1 << 24, kMostPairsPerState = 1 << 16;
 
 template <class T>
 constexpr TensorType kTypeOf = std::is_same_v<T, float>          ? TensorType::kF32
@@ -34,17 +36,17 @@ TensorView view_of(const char* name, const std::vector<T>& values) {
           .bytes = std::as_bytes(std::span<const T>(values))};
 }
 
-Json json_of(const routing::ObjectiveOptions& objective) {
+Json objective_json(const routing::ObjectiveOptions& objective) {
   Json settings = Json::object();
   for (const auto& field : routing::objective_fields()) settings[field.name] = field.get(objective);
   return settings;
 }
 
-// What stands in the file, as flat arrays.
-struct Arrays {
+// The contents of the file, as flat arrays.
+struct BankArrays {
   std::vector<std::int64_t> states_S, support_offsets_S1, prompt_offsets_P1, first_state_B;
   std::vector<std::int32_t> prompt_ids, id_N, support_ids_L, source_SM, destination_SM, sample_B;
-  std::vector<std::int64_t> prompt_number_B;  // of the random numbers
+  std::vector<std::int64_t> prompt_number_B;  // address of the random numbers
   std::vector<float> teacher_hidden_SX, student_logits_L, teacher_logits_L, target_SM;
   std::vector<double> student_logsumexp_S, teacher_logsumexp_S, student_entropy_S, teacher_entropy_S;
 
@@ -72,8 +74,8 @@ struct Arrays {
   }
 };
 
-Arrays arrays_of(const Bank& bank) {
-  Arrays all;
+BankArrays arrays_of(const Bank& bank) {
+  BankArrays all;
   const Frozen& frozen = bank.frozen;
   all.states_S.assign(bank.states_S.begin(), bank.states_S.end());
   all.prompt_offsets_P1 = {0};
@@ -110,7 +112,7 @@ Arrays arrays_of(const Bank& bank) {
 }
 
 // SHA-256 of the hashes of what the bank is and of every array with its name.
-std::string hash_of(const std::string& about, Arrays& arrays) {
+std::string hash_of(const std::string& about, BankArrays& arrays) {
   std::string hashes = sha256(about);
   arrays.each([&](const char* name, const auto& values) {
     const auto bytes = std::as_bytes(std::span(values));
@@ -119,9 +121,9 @@ std::string hash_of(const std::string& about, Arrays& arrays) {
   return sha256(hashes);
 }
 
-class Reader {
+class BankReader {
  public:
-  explicit Reader(const std::filesystem::path& path) : file_(path) {}
+  explicit BankReader(const std::filesystem::path& path) : file_(path) {}
 
   template <class T>
   void read(const char* name, std::vector<T>& values) const {
@@ -155,8 +157,8 @@ bool are_offsets(const std::vector<std::int64_t>& offsets, std::int64_t count) {
          std::is_sorted(offsets.begin(), offsets.end());
 }
 
-void check(const Reader& file, const Arrays& all, std::int64_t real_ids, std::int64_t hidden,
-           std::int64_t pairs) {
+void check_arrays(const BankReader& file, const BankArrays& all, std::int64_t real_ids, std::int64_t hidden,
+                  std::int64_t pairs) {
   const auto within = [&](const std::vector<std::int32_t>& ids, std::int32_t least) {
     return std::all_of(ids.begin(), ids.end(), [&](std::int32_t id) { return id >= least && id < real_ids; });
   };
@@ -214,7 +216,7 @@ void check(const Reader& file, const Arrays& all, std::int64_t real_ids, std::in
               "an address of its random numbers is out of range");
 }
 
-routing::ObjectiveOptions objective_in(const Reader& file, const Json& settings) {
+routing::ObjectiveOptions objective_in(const BankReader& file, const Json& settings) {
   try {
     const routing::ObjectiveOptions objective = routing::objective_from(settings);
     check_bank_objective(objective);
@@ -224,7 +226,7 @@ routing::ObjectiveOptions objective_in(const Reader& file, const Json& settings)
   }
 }
 
-void fill(Bank& bank, const Arrays& all, std::int64_t hidden) {
+void fill_bank(Bank& bank, const BankArrays& all, std::int64_t hidden) {
   Rollout& rollout = bank.rollout;
   rollout.id_N = all.id_N;
   rollout.logprob_N.assign(all.id_N.size(), 0.0F);
@@ -274,7 +276,7 @@ void fill(Bank& bank, const Arrays& all, std::int64_t hidden) {
 }  // namespace
 
 void write_bank(Bank& bank, const std::filesystem::path& path) {
-  Arrays arrays = arrays_of(bank);
+  BankArrays arrays = arrays_of(bank);
   const Json about = {{"version", 1},
                       {"student", {{"path", bank.student.path}, {"sha256", bank.student.sha256}}},
                       {"teacher", {{"path", bank.teacher.path}, {"sha256", bank.teacher.sha256}}},
@@ -282,7 +284,7 @@ void write_bank(Bank& bank, const std::filesystem::path& path) {
                       {"seed", bank.seed},
                       {"hidden_size", bank.teacher_hidden_SX.size(1)},
                       {"pairs", bank.frozen.pairs},
-                      {"objective", json_of(bank.objective)}};
+                      {"objective", objective_json(bank.objective)}};
   const std::string text = about.dump();
   bank.sha256 = hash_of(text, arrays);
   std::vector<TensorView> tensors;
@@ -291,11 +293,11 @@ void write_bank(Bank& bank, const std::filesystem::path& path) {
 }
 
 Bank read_bank(const std::filesystem::path& path) {
-  const Reader file(path);
+  const BankReader file(path);
   const std::string text = file.metadata("routeopd");
   Bank bank;
   bank.sha256 = file.metadata("sha256");
-  Arrays arrays;
+  BankArrays arrays;
   arrays.each([&](const char* name, auto& values) { file.read(name, values); });
   if (hash_of(text, arrays) != bank.sha256)
     file.fail("its contents are not those its hash names; was it changed? Make it anew");
@@ -309,13 +311,13 @@ Bank read_bank(const std::filesystem::path& path) {
     const std::int64_t real_ids = about.at("real_ids"), hidden = about.at("hidden_size"),
                        pairs = about.at("pairs");
     file.need(real_ids > 0 && real_ids <= kMostIds && hidden > 0 && hidden <= kMostIds && pairs > 0 &&
-                  pairs <= kMostBankPairs,
+                  pairs <= kMostPairsPerState,
               "its sizes are out of range");
     file.need(pairs == bank.objective.m, "it has other pairs than its objective draws");
-    check(file, arrays, real_ids, hidden, pairs);
+    check_arrays(file, arrays, real_ids, hidden, pairs);
     bank.real_ids = static_cast<std::int32_t>(real_ids);
     bank.frozen.pairs = static_cast<std::int32_t>(pairs);
-    fill(bank, arrays, hidden);
+    fill_bank(bank, arrays, hidden);
   } catch (const nlohmann::json::exception& error) {
     file.fail(fmt::format("what it says of itself cannot be read ({})", error.what()));
   }

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/probe/distribution_dump.h"
 
@@ -7,7 +6,7 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/formats/safetensors.h"
-#include "routeopd/probe/dense_rows.h"
+#include "routeopd/probe/vocabulary_rows.h"
 
 namespace routeopd::probe {
 namespace {

@@ -1,7 +1,6 @@
-// Every distribution of a probe as one safetensors file of logits, for a check by other means: `before` and `teacher`
-// [S, R] in float32, `after.NAME` [S, R] in float64, or [S, M, R] for the pair-isolated rows (NaN where a state has no
-// such pair), and the frozen sets as `excess` and `deficit` [S, R] in int32.
-//
+// Every distribution of a probe as one safetensors file of logits, for a check by other means: `before` and
+// `teacher` [S, R] in float32, `after.NAME` [S, R] in float64, or [S, M, R] for the pair-isolated rows (NaN
+// where a state has no such pair), and the frozen sets as `excess` and `deficit` [S, R] in int32.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,7 +19,7 @@ class DistributionDump {
   DistributionDump(std::filesystem::path path, const Bank& bank, const Prober& prober,
                    const at::Tensor& teacher_head_UX);
 
-  // Where the rows of an intervention go; `pairs` of them a state.
+  // Where the rows of an intervention go; `pairs` of them per state.
   AfterRow rows(const std::string& name, std::int32_t pairs);
 
   void commit();

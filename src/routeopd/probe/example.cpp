@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/probe/example.h"
 
@@ -7,8 +6,8 @@
 #include <numeric>
 #include <optional>
 
-#include "routeopd/probe/dense_rows.h"
-#include "routeopd/routing/huber.h"
+#include "routeopd/probe/vocabulary_rows.h"
+#include "routeopd/routing/token_losses.h"
 
 namespace routeopd::probe {
 namespace {
@@ -33,8 +32,8 @@ std::vector<Route> routes_at(const Frozen& frozen, std::size_t s) {
   return routes;
 }
 
-// How much of the mismatch mass scalar credit on the sampled token would send to tokens without a deficit: what is released
-// goes to the others in proportion to p_S.
+// How much of the mismatch mass scalar credit on the sampled token would send to tokens without a deficit:
+// what is released goes to the others in proportion to p_S.
 double astray(const Transport& state, std::int32_t action) {
   double others = 0, elsewhere = 0;
   for (std::size_t i = 0; i < state.ids.size(); ++i) {
@@ -65,7 +64,8 @@ std::optional<std::size_t> chosen_state(const Bank& bank, const Frozen& frozen) 
   return best;
 }
 
-// The change of every probability when the logits move along `direction`, as far as gives the pairs the RMS `rms`.
+// The change of every probability when the logits move along `direction`, as far as gives the pairs the RMS
+// `rms`.
 Values change_along(const Values& logits, const Values& direction, const std::vector<Route>& routes,
                     double rms) {
   double squares = 0;

@@ -9,9 +9,10 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/engine/score_rollout.h"
-#include "routeopd/routing/background_pools.h"
-#include "routeopd/routing/exact_steps.h"
+#include "routeopd/routing/controls.h"
 #include "routeopd/routing/reference.h"
+#include "routeopd/routing/reference_divergences.h"
+#include "routeopd/routing/reference_sampling.h"
 
 namespace routeopd::probe {
 namespace {
@@ -72,7 +73,7 @@ reference::Pool pool_at(const Scores& scores, std::size_t state) {
   return pool;
 }
 
-// The places of the largest values, largest first, the lower place among equals; zeros are left out.
+// The places of the largest values, largest first, the lower place among equals; zeros are skipped.
 std::vector<std::size_t> largest(const Values& values, std::size_t most) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -84,8 +85,8 @@ std::vector<std::size_t> largest(const Values& values, std::size_t most) {
   return places;
 }
 
-report::ExplainedPair explained_pair(const Transport& state, const reference::Pair& pair) {
-  report::ExplainedPair row;
+ExplainedPair explained_pair(const Transport& state, const reference::Pair& pair) {
+  ExplainedPair row;
   row.source = pair.source;
   row.destination = pair.destination;
   row.target = pair.target;
@@ -105,9 +106,9 @@ report::ExplainedPair explained_pair(const Transport& state, const reference::Pa
   return row;
 }
 
-// The most likely pairs of the coupling. The n-th source by q- is in no pair that n - 1 others do not precede, so the
-// first few of each side are enough.
-std::vector<report::ExplainedPair> likely_pairs(const Transport& state, const ObjectiveOptions& options) {
+// The most likely pairs of the coupling. The n-th source by q- is in no pair that n - 1 others do not
+// precede, so the first few of each side are enough.
+std::vector<ExplainedPair> likely_pairs(const Transport& state, const ObjectiveOptions& options) {
   std::vector<std::pair<std::size_t, std::size_t>> places;
   for (const std::size_t a : largest(state.q_minus, kExplainedPairs)) {
     for (const std::size_t b : largest(state.q_plus, kExplainedPairs)) places.emplace_back(a, b);
@@ -118,7 +119,7 @@ std::vector<report::ExplainedPair> likely_pairs(const Transport& state, const Ob
   std::stable_sort(places.begin(), places.end(),
                    [&](const auto& x, const auto& y) { return coupling(x) > coupling(y); });
   places.resize(std::min(places.size(), kExplainedPairs));
-  std::vector<report::ExplainedPair> rows;
+  std::vector<ExplainedPair> rows;
   for (const auto& [a, b] : places) {
     const std::int32_t source = state.ids[a], destination = state.ids[b];
     rows.push_back(explained_pair(
@@ -128,8 +129,8 @@ std::vector<report::ExplainedPair> likely_pairs(const Transport& state, const Ob
 }
 
 // The ids with the most mismatch, and all that the pairs name.
-std::vector<report::ExplainedId> explained_ids(const Transport& state, const Values& after,
-                                               const report::ExplainedToken& token) {
+std::vector<ExplainedId> explained_ids(const Transport& state, const Values& after,
+                                       const ExplainedToken& token) {
   Values mismatch;
   for (std::size_t i = 0; i < state.ids.size(); ++i) mismatch.push_back(state.excess[i] + state.deficit[i]);
   std::vector<std::size_t> order(state.ids.size());
@@ -138,13 +139,13 @@ std::vector<report::ExplainedId> explained_ids(const Transport& state, const Val
                    [&](std::size_t a, std::size_t b) { return mismatch[a] > mismatch[b]; });
   std::set<std::int32_t> named;
   for (const auto* pairs : {&token.pairs, &token.drawn}) {
-    for (const report::ExplainedPair& pair : *pairs) named.insert({pair.source, pair.destination});
+    for (const ExplainedPair& pair : *pairs) named.insert({pair.source, pair.destination});
   }
-  std::vector<report::ExplainedId> rows;
+  std::vector<ExplainedId> rows;
   for (std::size_t rank = 0; rank < order.size(); ++rank) {
     const std::size_t i = order[rank];
     if (rank >= kExplainedIds && !named.contains(state.ids[i])) continue;
-    report::ExplainedId& row = rows.emplace_back();
+    ExplainedId& row = rows.emplace_back();
     row.id = state.ids[i];
     row.p_student = state.p_student[i];
     row.p_teacher = state.p_teacher[i];
@@ -159,7 +160,7 @@ std::vector<report::ExplainedId> explained_ids(const Transport& state, const Val
 }
 
 void explain_state(const Transport& state, const reference::Pool& pool, const ObjectiveOptions& options,
-                   std::uint64_t seed, const StateAddress& address, report::ExplainedToken& token) {
+                   std::uint64_t seed, const StateAddress& address, ExplainedToken& token) {
   token.mass = token.mass_after = state.mass;
   token.student_mass_after = token.student_mass;
   token.support = std::ssize(state.ids);
@@ -183,7 +184,7 @@ void explain_state(const Transport& state, const reference::Pool& pool, const Ob
   token.pairs = likely_pairs(state, options);
   for (const reference::Pair& pair : drawn) token.drawn.push_back(explained_pair(state, pair));
   for (auto* rows : {&token.pairs, &token.drawn}) {
-    for (report::ExplainedPair& row : *rows) {
+    for (ExplainedPair& row : *rows) {
       row.draws = static_cast<std::int32_t>(
           std::count_if(drawn.begin(), drawn.end(), [&](const reference::Pair& pair) {
             return pair.source == row.source && pair.destination == row.destination;
@@ -234,24 +235,25 @@ Rollout given_rollout(const std::vector<std::int32_t>& prompt_ids,
   return rollout;
 }
 
-std::vector<report::ExplainedToken> explain_rollout(engine::Engine& student, engine::Engine& teacher,
-                                                    Rollout& rollout, const ObjectiveOptions& options,
-                                                    std::uint64_t seed) {
+std::vector<ExplainedToken> explain_rollout(engine::Engine& student, engine::Engine& teacher,
+                                            Rollout& rollout, const ObjectiveOptions& options,
+                                            std::uint64_t seed) {
   check_explainable(options);
   const std::int32_t k = explained_columns(options, student.real_ids());
   if (rollout.states() * k > kMostLogits)
     throw UserError(
         "k: {} tokens with {} ids each are too many to explain; try a smaller k or a shorter response",
         rollout.states(), k);
-  if (rollout.logsumexp_N.empty()) engine::rescore(student, rollout, k);
+  std::vector<Validity> read_N(rollout.id_N.size(), Validity::kValid);
+  if (rollout.logsumexp_N.empty()) read_N = engine::rescore(student, rollout, k);
   const Scores scores = engine::score_rollout(student, teacher, rollout,
                                               scoring_of(rollout, options, seed, student.real_ids()));
-  std::vector<report::ExplainedToken> tokens(rollout.id_N.size());
+  std::vector<ExplainedToken> tokens(rollout.id_N.size());
   for (std::size_t n = 0; n < tokens.size(); ++n) {
-    report::ExplainedToken& token = tokens[n];
+    ExplainedToken& token = tokens[n];
     token.id = rollout.id_N[n];
     const Union all = union_at(rollout, scores, n);
-    const Validity validity = validity_of(all, scores.validity_N[n]);
+    const Validity validity = validity_of(all, first_reason(read_N[n], scores.validity_N[n]));
     if (validity == Validity::kNonFinite)
       throw UserError(
           "explain: a model gives NaN or infinite logits at token {} of the response; are its weights whole?",

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "routeopd/engine/engine.h"
-#include "routeopd/report/explanation.h"
 #include "routeopd/routing/options.h"
+#include "routeopd/types/explanation.h"
 #include "routeopd/types/rollout.h"
 
 namespace routeopd::probe {
@@ -27,9 +27,9 @@ std::int32_t explained_columns(const routing::ObjectiveOptions& options, std::in
 Rollout given_rollout(const std::vector<std::int32_t>& prompt_ids,
                       const std::vector<std::int32_t>& response_ids);
 
-// A token for every state of `rollout`, which has one response. Pairs are those that `seed` draws at the states'
-// addresses. A rollout without captured values is read by the student first.
-std::vector<report::ExplainedToken> explain_rollout(engine::Engine& student, engine::Engine& teacher,
+// A token for every state of `rollout`, which has one response. Pairs are those that `seed` draws at the
+// states' addresses. A rollout without captured values is read by the student first.
+std::vector<ExplainedToken> explain_rollout(engine::Engine& student, engine::Engine& teacher,
                                                     Rollout& rollout,
                                                     const routing::ObjectiveOptions& options,
                                                     std::uint64_t seed);

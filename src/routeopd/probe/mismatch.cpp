@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/probe/mismatch.h"
 
@@ -8,17 +7,16 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/engine/score_rollout.h"
-#include "routeopd/probe/choose_states.h"
+#include "routeopd/probe/bank.h"
 #include "routeopd/routing/route_states.h"
-#include "routeopd/types/state_views.h"
+#include "routeopd/types/state_batch.h"
 
 namespace routeopd::probe {
 
 std::int64_t MismatchBank::bytes_per_state(const routing::ObjectiveOptions& options, std::int32_t real_ids,
                                            std::int64_t hidden_size) {
   const std::int64_t k = std::min(options.k, real_ids), width = std::min<std::int64_t>(2 * k, real_ids);
-  const std::int64_t values =
-      32 * k;  // both models' top-k ids and logits, and the logits at each other's ids
+  const std::int64_t values = 32 * k;  // both models' top-k ids and logits, and the logits at each other's ids
   // The support twice, while the threads' parts are joined, and its ids once more in rows of one width.
   return values + (2 * Support::kBytesPerId + 4) * width + 4 * hidden_size;
 }
@@ -28,11 +26,7 @@ MismatchBank::MismatchBank(engine::Engine& base, engine::Engine& teacher, std::s
                            const routing::ObjectiveOptions& options, std::uint64_t seed) {
   const engine::Sampling sampling{.n = 1, .decoding = {}, .max_new_tokens = max_new_tokens, .seed = seed};
   const std::int32_t k = std::min(options.k, base.real_ids());
-  rollout_ = base.generate(prompts, sampling, {.k = k, .hidden = true});
-  if (rollout_.states() < states)
-    throw UserError(
-        "mismatch bank: the answers to {} prompts have {} states; expected at least {}, try more prompts",
-        prompts.size(), rollout_.states(), states);
+  rollout_ = base.generate(prompts, sampling, {.k = k, .hidden = base.capabilities().hidden_states});
   engine::ScoreOptions scoring;
   scoring.k = k;
   const Scores scores = engine::score_rollout(base, teacher, rollout_, scoring);
@@ -40,10 +34,18 @@ MismatchBank::MismatchBank(engine::Engine& base, engine::Engine& teacher, std::s
   const StateBatch batch = state_batch_of(rollout_, scores, base.real_ids());
   routing::ObjectiveOptions plain;  // the support and the teacher's shares there; no pair is used
   plain.k = k;
-  const Support support = routing::route_states(batch, plain, seed, 1, /*with_support=*/true).support;
+  const Routes routes = routing::route_states(batch, plain, seed, 1, /*with_support=*/true);
+  const Support& support = routes.support;
 
-  states_S_ =
-      choose_states(static_cast<std::size_t>(rollout_.states()), static_cast<std::size_t>(states), seed);
+  std::vector<std::size_t> usable;
+  for (std::size_t n = 0; n < routes.validity_N.size(); ++n)
+    if (routes.validity_N[n] == Validity::kValid) usable.push_back(n);
+  if (std::ssize(usable) < states)
+    throw UserError(
+        "mismatch bank: the answers to {} prompts have {} states; expected at least {}, try more prompts",
+        prompts.size(), usable.size(), states);
+  for (const std::size_t i : choose_states(usable.size(), static_cast<std::size_t>(states), seed))
+    states_S_.push_back(usable[i]);
   const auto size_of = [&](std::size_t n) { return support.offsets_N1[n + 1] - support.offsets_N1[n]; };
   for (const std::size_t n : states_S_) width_ = std::max(width_, size_of(n));
   support_ids_NW_.assign(static_cast<std::size_t>(rollout_.states() * width_), -1);
@@ -62,6 +64,12 @@ MismatchBank::MismatchBank(engine::Engine& base, engine::Engine& teacher, std::s
 double MismatchBank::mass(engine::Engine& student) const {
   const engine::StateValues values =
       student.score(rollout_, {.k = 0, .gather_ids_NG = support_ids_NW_, .gather_columns = width_});
+  for (const std::size_t n : states_S_) {
+    const Validity validity = values.validity_N[n];
+    if (validity == Validity::kTruncatedScores || validity == Validity::kMisaligned)
+      throw UserError("mismatch bank: the answer of engine {} to token {} is {}; expected its values",
+                      student.name(), rollout_.id_N[n], name_of(validity));
+  }
   const auto width = static_cast<std::size_t>(width_);
   double total = 0;
   for (std::size_t s = 0; s < states_S_.size(); ++s) {

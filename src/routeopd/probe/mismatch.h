@@ -1,5 +1,5 @@
-// Mismatch over training: states of the base student, frozen with the support and the teacher's values there. Later
-// students are scored on the same states, so that their mismatch mass can be compared.
+// Mismatch over training: states of the base student, frozen with the support and the teacher's values there.
+// Later students are scored on the same states, so that their mismatch masses can be compared.
 //
 // Shapes: N states of the rollout, S of them in the bank, W columns of the widest support.
 // SPDX-License-Identifier: Apache-2.0
@@ -17,8 +17,8 @@ namespace routeopd::probe {
 
 class MismatchBank {
  public:
-  // Lets `base` answer the prompts once each at temperature 1 and freezes `states` of the visited states, chosen by
-  // addressed random numbers. Throws UserError when the answers have fewer.
+  // Lets `base` answer the prompts once each at temperature 1 and freezes `states` of the visited states that
+  // both models have values for, chosen by addressed random numbers. Throws UserError when there are fewer.
   MismatchBank(engine::Engine& base, engine::Engine& teacher, std::span<const Prompt> prompts,
                std::int64_t states, std::int64_t max_new_tokens, const routing::ObjectiveOptions& options,
                std::uint64_t seed);
@@ -27,7 +27,8 @@ class MismatchBank {
   static std::int64_t bytes_per_state(const routing::ObjectiveOptions& options, std::int32_t real_ids,
                                       std::int64_t hidden_size);
 
-  // Mean mismatch mass of a student on the frozen states, over the frozen supports.
+  // Mean mismatch mass of a student on the frozen states, over the frozen supports. Throws UserError where
+  // its engine has no answer to one of them.
   double mass(engine::Engine& student) const;
 
  private:

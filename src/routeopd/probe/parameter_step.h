@@ -1,9 +1,9 @@
-// The change of all parameters that one optimizer update would make, from the gradients: fresh AdamW (no moments), a run's
-// own AdamW (the moments of a checkpoint), plain gradient descent.
+// The change of all parameters that one optimizer update would make, from the gradients: fresh AdamW (no
+// moments), a run's own AdamW (the moments of a checkpoint), plain gradient descent.
 //
-//   fresh AdamW   -lr (g / (|g| + eps) + decay theta): the first update of torch.optim.AdamW, whose bias corrections
-//                 leave m = g and v = g^2
-//   saved AdamW   -lr (m' / (sqrt(v') + eps) + decay theta), with m' and v' the bias-corrected moments after g
+//   fresh AdamW   -lr (g / (|g| + eps) + decay theta): the first update of torch.optim.AdamW, whose bias
+//                 corrections leave m = g and v = g^2
+//   saved AdamW   -lr (m' / (sqrt(v') + eps) + decay theta), m' and v' the bias-corrected moments after g
 //   SGD           -lr g
 //
 // Gradients are clipped to the recipe's norm first, as in training.
@@ -24,7 +24,7 @@ namespace routeopd::probe {
 
 enum class StepRule { kFreshAdamW, kSavedAdamW, kSgd };
 
-// AdamW's moments in a checkpoint's state/, read one tensor at a time: they never all lie in memory.
+// AdamW's moments in a checkpoint's state/, read one tensor at a time: they are never all in memory.
 class SavedMoments {
  public:
   // Throws UserError for a directory that is no checkpoint with its state.
@@ -43,8 +43,8 @@ class SavedMoments {
   std::int64_t updates_ = 0;
 };
 
-// Overwrites `gradients` (one a parameter, in order) by the changes. `saved` is read by kSavedAdamW alone. Throws UserError
-// when a gradient is not finite.
+// Overwrites `gradients` (one per parameter, in order) by the changes. `saved` is read by kSavedAdamW alone.
+// Throws UserError when a gradient is not finite.
 void make_step(std::vector<at::Tensor>& gradients, const std::vector<model::Parameter>& parameters,
                StepRule rule, const train::OptimizerSection& options, const SavedMoments* saved);
 

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/probe/prober.h"
 
@@ -12,11 +11,11 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/model/heads/pair_head.h"
-#include "routeopd/probe/dense_rows.h"
+#include "routeopd/probe/vocabulary_rows.h"
 #include "routeopd/routing/route_states.h"
 #include "routeopd/train/loss_gradients.h"
 #include "routeopd/train/route_rollout.h"
-#include "routeopd/types/state_views.h"
+#include "routeopd/types/state_batch.h"
 
 namespace routeopd::probe {
 namespace {
@@ -45,11 +44,15 @@ bool has_potential(const routing::ObjectiveOptions& objective) {
          objective.destination == routing::Destination::kTeacherDeficit;
 }
 
-// (z'_b - z'_a) - (z_b - z_a)
-double log_odds_change(std::span<const double> after, std::span<const float> before, std::int32_t source,
-                       std::int32_t destination) {
-  const auto a = static_cast<std::size_t>(source), b = static_cast<std::size_t>(destination);
-  return (after[b] - after[a]) - (static_cast<double>(before[b]) - static_cast<double>(before[a]));
+// Of the same destinations as in a run's metrics: those used, whatever was drawn first.
+std::optional<double> mean_coverage(const Routes& routes) {
+  double sum = 0, routed = 0;
+  for (std::size_t s = 0; s < routes.routed_N.size(); ++s) {
+    if (routes.routed_N[s] == 0) continue;
+    sum += static_cast<double>(routes.coverage_N[s]);
+    ++routed;
+  }
+  return routes.pairs == 0 || routed == 0 ? std::nullopt : std::optional(sum / routed);
 }
 
 }  // namespace
@@ -65,7 +68,7 @@ Intervention intervention_of(const std::string& name) {
   return static_cast<Intervention>(at - kNames.begin());
 }
 
-// What an arm makes of the bank's states.
+// An arm's scores and routes at the bank's states.
 struct Prober::ArmData {
   ProbeArm arm;
   StateScores scored;
@@ -132,6 +135,7 @@ ProbeRow Prober::run(const ProbeArm& arm, Intervention intervention, const After
   }
   row.name = arm.name;
   row.intervention = intervention;
+  skip_unrouted(*frozen_, {&row.changes.fidelity_S, &row.changes.leakage_S, &row.changes.mass_after_S});
   return row;
 }
 
@@ -189,6 +193,7 @@ ArmStatistics Prober::statistics(const ProbeArm& arm) const {
   const auto mean = [](const std::vector<float>& values_S) {
     return std::accumulate(values_S.begin(), values_S.end(), 0.0) / static_cast<double>(values_S.size());
   };
+  statistics.coverage = mean_coverage(data.routes);
   statistics.student_mass = mean(data.routes.student_mass_N);
   statistics.teacher_mass = mean(data.routes.teacher_mass_N);
   return statistics;
@@ -237,7 +242,6 @@ void Prober::isolate_pairs(ProbeRow& row, const AfterRow& seen) const {
               rows.set_before(teacher, before);
               std::vector<double> after(before.begin(), before.end());
               double fidelity = 0, judged = 0, count = 0;
-              changes.mass_after_S[s] = 0;
               for (std::size_t i = s * width; i < (s + 1) * width; ++i) {
                 if (changes.source_SM[i] < 0) continue;
                 const auto a = static_cast<std::size_t>(changes.source_SM[i]),
@@ -265,66 +269,11 @@ void Prober::isolate_pairs(ProbeRow& row, const AfterRow& seen) const {
                 changes.leakage_S[s] /= count;
                 changes.mass_after_S[s] /= count;
               } else {
-                changes.leakage_S[s] = 0;
-                changes.mass_after_S[s] = frozen_->transport_S[s].mass;
+                changes.mass_after_S[s] = frozen_->transport_S[s].mass;  // nothing was moved
               }
             });
   row.rms = rms_achieved(changes);
 }
-
-namespace {
-
-// One row after a change: the state's measures, its pairs, and the squares of the bank's pairs.
-void measure_row(std::size_t s, StateRows& rows, std::span<const float> before, std::span<const double> after,
-                 const Frozen& frozen, double delta_diag, Changes& changes, std::vector<double>& squares_S) {
-  rows.set_after(before, after);
-  const StateChange change = change_of(frozen.transport_S[s], rows, delta_diag);
-  changes.fidelity_S[s] = change.fidelity;
-  changes.leakage_S[s] = change.leakage;
-  changes.mass_after_S[s] = change.mass_after;
-  const auto own = static_cast<std::size_t>(changes.pairs);
-  for (std::size_t i = s * own; i < (s + 1) * own; ++i) {
-    if (changes.source_SM[i] >= 0)
-      changes.achieved_SM[i] =
-          log_odds_change(after, before, changes.source_SM[i], changes.destination_SM[i]);
-  }
-  const auto width = static_cast<std::size_t>(frozen.pairs);
-  for (std::size_t i = s * width; i < (s + 1) * width; ++i) {
-    if (frozen.source_SM[i] < 0) continue;
-    const double moved = log_odds_change(after, before, frozen.source_SM[i], frozen.destination_SM[i]);
-    squares_S[s] += moved * moved;
-  }
-}
-
-double rms_over_pairs(const std::vector<double>& squares_S, const Frozen& frozen) {
-  double squares = 0;
-  for (const double part : squares_S) squares += part;
-  const auto pairs =
-      std::count_if(frozen.source_SM.begin(), frozen.source_SM.end(), [](auto id) { return id >= 0; });
-  return pairs == 0 ? 0 : std::sqrt(squares / static_cast<double>(pairs));
-}
-
-// Exact rescoring of two models at the bank's states; returns the RMS over the frozen pairs.
-double rescore_rows(const Bank& bank, const Frozen& frozen, const Endpoint& before, const Endpoint& after,
-                    const at::Tensor& teacher_head_UX, Changes& changes, const AfterRow& seen) {
-  changes.achieved_SM.assign(changes.target_SM.size(), 0.0);
-  for (auto* values : {&changes.fidelity_S, &changes.leakage_S, &changes.mass_after_S})
-    values->assign(bank.states(), 0.0);
-  std::vector<double> squares_S(bank.states());
-  walk_rows(before.hidden_SH, before.head_VH, bank.teacher_hidden_SX, teacher_head_UX, after.hidden_SH,
-            after.head_VH, bank.real_ids,
-            [&](std::size_t s, std::span<const float> before_R, std::span<const float> teacher_R,
-                std::span<const float> after_R) {
-              StateRows rows;
-              rows.set_before(teacher_R, before_R);
-              const std::vector<double> logits(after_R.begin(), after_R.end());
-              measure_row(s, rows, before_R, logits, frozen, bank.objective.delta_diag, changes, squares_S);
-              if (seen) seen(s, -1, logits);
-            });
-  return rms_over_pairs(squares_S, frozen);
-}
-
-}  // namespace
 
 void Prober::shift_logits(const ArmData& data, double scale, ProbeRow& row, const AfterRow& seen) const {
   std::vector<double> squares_S(bank_.states());
@@ -337,7 +286,8 @@ void Prober::shift_logits(const ArmData& data, double scale, ProbeRow& row, cons
               Changes& changes = row.changes;
               const auto width = static_cast<std::size_t>(own ? changes.pairs : 0);
               for (std::size_t i = s * width; i < (s + 1) * width; ++i) {
-                // In the precision of the shift: where M is near float32's rounding, the kernel's targets are not.
+                // In double precision, as the shift: where M is near float32's rounding, the kernel's are not
+                // exact.
                 if (changes.source_SM[i] >= 0)
                   changes.target_SM[i] = reference::pair_target(
                       state, changes.source_SM[i], changes.destination_SM[i], data.arm.objective);
@@ -350,18 +300,6 @@ void Prober::shift_logits(const ArmData& data, double scale, ProbeRow& row, cons
               if (seen) seen(s, -1, after);
             });
   row.rms = rms_over_pairs(squares_S, *frozen_);
-}
-
-Changes change_between(const Bank& bank, const Endpoint& before, const Endpoint& after,
-                       const at::Tensor& teacher_head_UX) {
-  const Frozen& frozen = bank.frozen;
-  Changes changes;
-  changes.pairs = frozen.pairs;
-  changes.source_SM = frozen.source_SM;
-  changes.destination_SM = frozen.destination_SM;
-  changes.target_SM.assign(frozen.target_SM.begin(), frozen.target_SM.end());
-  rescore_rows(bank, frozen, before, after, teacher_head_UX, changes, {});
-  return changes;
 }
 
 ProbeRow Prober::run_update(const ProbeArm& arm, StepRule rule, std::optional<double> rms,
@@ -380,18 +318,18 @@ ProbeRow Prober::run_update(const ProbeArm& arm, StepRule rule, std::optional<do
   if (!working_) working_ = model::clone_model(student_);
   ProbeRow row;
   {
-    // The activations of few tokens at a time, and none kept over a block: a probe fits beside the models.
-    train::LossGradients pass(
+    // Few tokens at a time, and no activations kept over a block, so that a probe fits beside the models.
+    train::LossGradients loss_gradients(
         *working_, teacher_head_UX_, bank_.real_ids,
         {.objective = arm.objective, .micro_tokens = kForwardTokens, .recompute = true});
-    pass.accumulate({.rollout = &rollout, .scores = &scores, .routes = &routes}, 0,
-                    rollout.responses_B.size());
-    std::vector<at::Tensor> step = pass.gradients();
+    loss_gradients.accumulate({.rollout = &rollout, .scores = &scores, .routes = &routes}, 0,
+                              rollout.responses_B.size());
+    std::vector<at::Tensor> step = loss_gradients.gradients();
     make_step(step, model::parameters(student_), rule, optimizer_,
               rule == StepRule::kSavedAdamW ? saved_ : nullptr);
     if (rms) row.scale = length_for(step, *rms, arm.name);
     move_weights(step, row.scale);
-    pass.clear();
+    loss_gradients.clear();
   }
   own_pairs(data, row.changes);
   row.rms = rescore_rows(bank_, *frozen_, before(),
@@ -420,8 +358,9 @@ double Prober::rms_of(const at::Tensor& hidden_SH, const at::Tensor& head_VH) co
              : std::sqrt(moved_SM.to(at::kDouble).square().mul(present_SM).sum().item<double>() / pairs);
 }
 
-// The RMS grows with the length, almost in proportion while steps are small: a secant through the last trials, kept inside
-// the lengths that are known to be too short and too long, meets it in two or three forwards.
+// The RMS grows with the length, almost in proportion while steps are small: a secant through the last
+// trials, kept inside the lengths that are known to be too short and too long, meets it in two or three
+// forwards.
 double Prober::length_for(const std::vector<at::Tensor>& step, double rms, const std::string& name) {
   const auto rms_at = [&](double length) {
     move_weights(step, length);

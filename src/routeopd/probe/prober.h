@@ -1,21 +1,28 @@
-// The ladder of interventions on a state bank, from logits set by hand down to an optimizer's update of the shared weights,
-// each followed by an exact full-vocabulary rescoring. The student itself is never touched: updates are tried on a copy.
+// The ladder of interventions on a state bank, from logits set by hand down to an optimizer's update of the
+// shared weights, each followed by an exact full-vocabulary rescoring. The student itself is never touched:
+// updates are tried on a copy. States that the bank has no route for are measured in no row.
 //
-//   pair_isolated       each drawn pair by itself: z_b + t/2, z_a - t/2; a state's value is the mean over its pairs
+//   pair_isolated       each drawn pair by itself: z_b + t/2, z_a - t/2; a state has the mean over its pairs
 //   potential_wide      z_v + phi(v) at every v of U: all pair targets of the state at once
 //   potential_matched   the same shift, scaled to the matched RMS
 //   fresh_adamw, saved_adamw, sgd   one update on the gradient over all states of the bank
 //
-// The matched RMS is that of RouteOPD's fresh-AdamW update at the learning rate, over all frozen pairs of the bank; every
-// other update is scaled to it by its length, so that arms differ in where probability goes and not in how far.
+// The matched RMS is that of RouteOPD's fresh-AdamW update at the learning rate, over all frozen pairs of the
+// bank; every other update is scaled to it by its length, so that arms differ in where probability goes and
+// not in how far.
 //
+// Shapes: S states of the bank, V rows of the student's LM head and H its hidden size, U and X the teacher's,
+// R real ids.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <ATen/ATen.h>
 
+#include <array>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +31,7 @@
 #include "routeopd/probe/arm_statistics.h"
 #include "routeopd/probe/bank.h"
 #include "routeopd/probe/changes.h"
+#include "routeopd/probe/measure.h"
 #include "routeopd/probe/parameter_step.h"
 #include "routeopd/probe/state_scores.h"
 #include "routeopd/train/recipe.h"
@@ -59,24 +67,11 @@ struct ProbeRow {
   Changes changes;   // pairs: the arm's own where it draws pairs, else the bank's
 };
 
-// The model at one end of a change.
-struct Endpoint {
-  at::Tensor hidden_SH;
-  at::Tensor head_VH;
-};
-
-// Shown every row of logits after a change, from several threads: `pair` counts the pairs of pair_isolated, -1 elsewhere.
-using AfterRow = std::function<void(std::size_t state, std::int32_t pair, std::span<const double> logits_R)>;
-
-// From one state of the bank's student's weights to another, by the bank's frozen values and pairs.
-Changes change_between(const Bank& bank, const Endpoint& before, const Endpoint& after,
-                       const at::Tensor& teacher_head_UX);
-
 class Prober {
  public:
-  // `optimizer` gives learning rate, clip and AdamW's settings. `saved` may be null, and must outlive the prober. With
-  // `banks_own` the student is the one that wrote the bank, and the bank's frozen values are the problem; otherwise they
-  // are made anew for it on the same states.
+  // `optimizer` gives learning rate, clip and AdamW's settings. `saved` may be null, and must outlive the
+  // prober. With `banks_own` the student is the one that wrote the bank, and the bank's frozen values serve;
+  // otherwise they are made anew for it on the same states.
   Prober(const Bank& bank, const model::Model& student, const at::Tensor& teacher_head_UX,
          const train::OptimizerSection& optimizer, bool banks_own, const SavedMoments* saved = nullptr);
 

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/probe/run_probe.h"
 
@@ -13,6 +12,8 @@
 #include "routeopd/base/interrupt.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/weight_files.h"
+#include "routeopd/model/model_files.h"
+#include "routeopd/probe/bank_file.h"
 #include "routeopd/probe/distribution_dump.h"
 #include "routeopd/probe/example.h"
 #include "routeopd/probe/summary.h"
@@ -50,12 +51,12 @@ void write_states(const fs::path& path, const Bank& bank, const Frozen& frozen,
     const std::int32_t token = bank.rollout.id_N[bank.states_S[s]];
     Json values = Json::array();
     for (const ProbeRow& row : rows) {
-      const double fidelity = row.changes.fidelity_S[s];
+      const auto or_null = [](double value) { return std::isnan(value) ? Json() : Json(value); };
       values.push_back({{"name", row.name},
                         {"intervention", std::string(name_of(row.intervention))},
-                        {"fidelity", std::isnan(fidelity) ? Json() : Json(fidelity)},
-                        {"leakage", row.changes.leakage_S[s]},
-                        {"deficit_reduction", state.mass - row.changes.mass_after_S[s]}});
+                        {"fidelity", or_null(row.changes.fidelity_S[s])},
+                        {"leakage", or_null(row.changes.leakage_S[s])},
+                        {"deficit_reduction", or_null(state.mass - row.changes.mass_after_S[s])}});
     }
     file.write(line_of({{"state", s},
                         {"sequence", bank.sequence_S[s]},
@@ -162,7 +163,7 @@ Json run_probe(const ProbeRequest& request, const ProbeWatch& watch) {
   for (const ProbeArm& arm : request.arms)
     for (const Intervention intervention : request.interventions)
       if (prober.applies(arm, intervention)) plan.emplace_back(arm, intervention);
-  // What was asked for and cannot be made is said, not left out.
+  // What was asked for and cannot be made is refused, not skipped.
   std::set<std::string> names;
   for (const ProbeArm& arm : request.arms) {
     if (!names.insert(arm.name).second)

@@ -1,10 +1,9 @@
 // `routeopd probe run`: arms and interventions on a bank, for one student, as a directory.
 //
 //   probe.json     means, intervals, quantiles, realization, strata of every row
-//   states.jsonl   a line a state, with every row's values there
-//   routes.jsonl   a line a pair and row: from where to where, what was wanted and what came
+//   states.jsonl   a line per state, with every row's values there
+//   routes.jsonl   a line per pair and row: source, destination, target and achieved change
 //   example.json   one state drawn in full, for pictures of the operator
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,19 +25,19 @@ struct ProbeRequest {
   std::vector<Intervention> interventions;  // each for every arm that it applies to
   train::OptimizerSection optimizer;
   std::filesystem::path out;  // must not exist
-  std::filesystem::path
-      dump;  // a safetensors file of every distribution, to check by other means; empty: none
+  // A safetensors file of every distribution, to check by other means; empty: none.
+  std::filesystem::path dump;
 };
 
-// Rows done, of how many, and the one at hand.
+// Rows done, of how many, and the one that is being made.
 using ProbeWatch = std::function<void(std::int64_t done, std::int64_t total, const std::string& what)>;
 
-// Returns probe.json. Throws UserError for a bank of another teacher or vocabulary, and when no arm has any of the
-// interventions.
+// Returns probe.json. Throws UserError for a bank of another teacher or vocabulary, and when no arm has any
+// of the interventions.
 Json run_probe(const ProbeRequest& request, const ProbeWatch& watch = {});
 
-// "routeopd", "routeopd:k=64,m=4" (named routeopd-k64-m4), "exact=routeopd:pairs=exact" (named exact): an arm over the
-// bank's own settings (k, m, b_max and so on), of which a preset sets its own.
+// "routeopd", "routeopd:k=64,m=4" (named routeopd-k64-m4), "exact=routeopd:pairs=exact" (named exact): an arm
+// over the bank's own settings (k, m, b_max and so on), of which a preset sets its own.
 ProbeArm arm_of(const std::string& words, const routing::ObjectiveOptions& bank);
 
 }  // namespace routeopd::probe

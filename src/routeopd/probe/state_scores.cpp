@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/probe/state_scores.h"
 
@@ -10,12 +9,12 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/model/decoder.h"
-#include "routeopd/model/response_batch.h"
-#include "routeopd/probe/dense_rows.h"
-#include "routeopd/routing/background_pools.h"
+#include "routeopd/model/packed_batch.h"
+#include "routeopd/probe/vocabulary_rows.h"
+#include "routeopd/routing/controls.h"
 #include "routeopd/routing/route_states.h"
 #include "routeopd/train/route_rollout.h"
-#include "routeopd/types/state_views.h"
+#include "routeopd/types/state_batch.h"
 
 namespace routeopd::probe {
 namespace {

@@ -1,7 +1,9 @@
-// What both models say at the states of a bank, from hidden states: the scoring stage without an engine, a row a state of
-// the bank. The forward is the learner's own, so a student that did not move has Delta = 0 to the last bit.
+// What both models say at the states of a bank, from hidden states: the scoring stage without an engine, one
+// row per state of the bank. The forward is the learner's own, so a student that did not move has Delta = 0
+// to the last bit.
 //
-// Shapes: S states of the bank, N states of its responses, H and X hidden sizes (student, teacher), V rows of a head.
+// Shapes: S states of the bank, N states of its responses, V rows of the student's LM head and H its hidden
+// size, U and X the teacher's.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,7 +19,7 @@
 
 namespace routeopd::probe {
 
-// Tokens of a forward: bounds the activations.
+// Most tokens of one forward: bounds the activations.
 inline constexpr std::int64_t kForwardTokens = 1024;
 
 // Last hidden states at the bank's states: [S, H], float32, no gradient.
@@ -32,7 +34,7 @@ struct ScoringHeads {
   std::int32_t real_ids;
 };
 
-// The rows of a bank as a rollout and its scores: what routing reads. Responses are left out.
+// The rows of a bank as a rollout and its scores: what routing reads. There are no responses in it.
 struct StateScores {
   Rollout rollout;
   Scores scores;
@@ -40,11 +42,12 @@ struct StateScores {
 StateScores score_states(const Bank& bank, const at::Tensor& hidden_SH, const ScoringHeads& heads,
                          const routing::ObjectiveOptions& objective);
 
-// One student's problem at every state, with the bank's own objective and seed. Throws UserError where a value is not finite.
+// One student's problem at every state, with the bank's own objective and seed. Throws UserError where a
+// value is not finite.
 Frozen freeze(const Bank& bank, const at::Tensor& hidden_SH, const ScoringHeads& heads,
               const at::Tensor& student_head_VH, const at::Tensor& teacher_head_UX);
 
-// Rows of the bank put at their places among the N states of its responses; everything else is not valid.
+// Rows of the bank put at their places among the N states of its responses; all other states are not valid.
 Routes spread(const Routes& routes, const Bank& bank);
 template <class T>
 std::vector<T> spread(const std::vector<T>& rows_SW, const Bank& bank, T elsewhere) {

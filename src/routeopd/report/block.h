@@ -1,6 +1,5 @@
-// What a report is made of: blocks, each a table or a figure with its words, in sections. Plain data: pages, Markdown, CSV
-// and LaTeX are ways to write it down.
-//
+// What a report is made of: blocks, each a table or a figure with its words, in sections. Plain data: pages,
+// Markdown, CSV and LaTeX are ways to write it down.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +9,7 @@
 #include <vector>
 
 #include "routeopd/base/fields.h"
-#include "routeopd/report/text_table.h"
+#include "routeopd/table/text_table.h"
 
 namespace routeopd::report {
 
@@ -18,7 +17,7 @@ struct Block {
   std::string id;     // anchor and file name: "main-table"
   std::string title;  // "Accuracy, Avg@16 in percent"
   std::string words;  // what it shows, in sentences; may be empty
-  std::optional<TextTable> table;
+  std::optional<table::TextTable> table;
   Json chart;                        // Vega-Lite specification with its data in it; null: none
   std::vector<std::string> missing;  // what could not be shown and why, a sentence each
 };

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/chart_renderer.h"
 
@@ -8,13 +7,13 @@
 #include <cstdlib>
 
 #include "routeopd/base/child_process.h"
-#include "routeopd/report/visible_text.h"
+#include "routeopd/table/visible_text.h"
 
 namespace routeopd::report {
 namespace {
 
-// Exit code 3 says that the package is not there. PNG bytes come as hexadecimal digits. allowed_base_urls = [] lets no
-// specification fetch anything; two pixels to a point are enough for print at a column's width.
+// Exit code 3 says that the package is not there. PNG bytes come as hexadecimal digits. allowed_base_urls =
+// [] lets no specification fetch anything; two pixels to a point are enough for print at a column's width.
 constexpr std::string_view kScript = R"py(
 import json, sys
 try:
@@ -55,8 +54,9 @@ Drawing drawing_of(const std::string& line) {
   };
   Drawing drawing{.svg = text("svg"), .png = bytes_of_hex(text("png")), .trouble = {}};
   if (const std::string error = text("error"); !error.empty())
-    drawing = {
-        .svg = {}, .png = {}, .trouble = fmt::format("The renderer refused the chart: {}.", visible(error))};
+    drawing = {.svg = {},
+               .png = {},
+               .trouble = fmt::format("The renderer refused the chart: {}.", table::visible(error))};
   else if (drawing.svg.empty())
     drawing.trouble = "The renderer gave no drawing.";
   return drawing;
@@ -91,7 +91,7 @@ std::vector<Drawing> render_charts(std::span<const Json> charts, bool png) {
       return fail(fmt::format(
           "{} has no vl-convert-python: `make setup` installs it, or set ROUTEOPD_CHART_PYTHON to a "
           "Python that has it.",
-          visible(python)));
+          table::visible(python)));
     std::size_t begin = 0;
     for (Drawing& drawing : drawings) {
       const std::size_t end = answer.out.find('\n', begin);
@@ -102,10 +102,11 @@ std::vector<Drawing> render_charts(std::span<const Json> charts, bool png) {
     const std::size_t last = answer.err.find_last_not_of('\n');
     const std::size_t line = last == std::string::npos ? 0 : answer.err.find_last_of('\n', last) + 1;
     return fail(fmt::format(
-        "The renderer {} ended with code {}{}.", visible(python), answer.status,
-        last == std::string::npos ? "" : ": " + visible(answer.err.substr(line, last + 1 - line))));
+        "The renderer {} ended with code {}{}.", table::visible(python), answer.status,
+        last == std::string::npos ? "" : ": " + table::visible(answer.err.substr(line, last + 1 - line))));
   } catch (const UserError& error) {
-    return fail(fmt::format("Charts need a Python with vl-convert-python: {}.", visible(error.what())));
+    return fail(
+        fmt::format("Charts need a Python with vl-convert-python: {}.", table::visible(error.what())));
   }
 }
 

@@ -1,5 +1,5 @@
-// Vega-Lite specifications as drawings, by the Python package vl-convert-python in a child process. Nothing is fetched.
-//
+// Vega-Lite specifications as drawings, by the Python package vl-convert-python in a child process. Nothing
+// is fetched.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,10 +17,11 @@ struct Drawing {
   std::string trouble;  // why there is none, a sentence
 };
 
-// The interpreter that is asked: the environment's ROUTEOPD_CHART_PYTHON, else the one this program was built with.
+// The interpreter that is asked: the environment's ROUTEOPD_CHART_PYTHON, else the one this program was built
+// with.
 std::string chart_python();
 
-// One drawing a specification. Does not throw for a renderer that is missing or fails: `trouble` says why.
+// One drawing per specification. Does not throw for a renderer that is missing or fails: `trouble` says why.
 std::vector<Drawing> render_charts(std::span<const Json> charts, bool png);
 
 }  // namespace routeopd::report

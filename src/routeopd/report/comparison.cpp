@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/comparison.h"
 
@@ -7,8 +6,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "routeopd/report/cells.h"
-#include "routeopd/report/text_table.h"
+#include "routeopd/table/cells.h"
+#include "routeopd/table/text_table.h"
 
 namespace routeopd::report {
 namespace {
@@ -29,10 +28,10 @@ Cells titles(Cells first, const grade::Bootstrap& bootstrap) {
 }
 
 Cells row_of(Cells first, double a, double b, const Interval& contrast, const Transitions& counts) {
-  first.push_back(percent(a));
-  first.push_back(percent(b));
-  first.push_back(points(contrast.mean));
-  first.push_back(fmt::format("[{}, {}]", points(contrast.low), points(contrast.high)));
+  first.push_back(table::percent(a));
+  first.push_back(table::percent(b));
+  first.push_back(table::points(contrast.mean));
+  first.push_back(fmt::format("[{}, {}]", table::points(contrast.low), table::points(contrast.high)));
   for (const std::int64_t count : {counts.both, counts.a_only, counts.b_only, counts.neither})
     first.push_back(std::to_string(count));
   return first;
@@ -77,22 +76,22 @@ std::string how(const grade::Bootstrap& bootstrap) {
 
 }  // namespace
 
-std::string comparison_report(const Comparison& comparison, TableFormat format, std::size_t changes) {
-  std::string out = note("A: " + comparison.run_a, format);
-  if (format == TableFormat::kMarkdown) out.insert(out.size() - 1, "  ");  // a line break
-  out += fmt::format(
-      "{}\n{}\n{}", note("B: " + comparison.run_b, format),
-      table_of(titles({"suite", "problems", "samples"}, comparison.bootstrap), rows_of(comparison), format),
-      note(how(comparison.bootstrap), format));
+std::string comparison_report(const Comparison& comparison, table::TableFormat format, std::size_t changes) {
+  std::string out = table::note("A: " + comparison.run_a, format);
+  if (format == table::TableFormat::kMarkdown) out.insert(out.size() - 1, "  ");  // a line break
+  out += fmt::format("{}\n{}\n{}", table::note("B: " + comparison.run_b, format),
+                     table::table_of(titles({"suite", "problems", "samples"}, comparison.bootstrap),
+                                     rows_of(comparison), format),
+                     table::note(how(comparison.bootstrap), format));
   for (const SuiteComparison& suite : comparison.suites) {
     const std::vector<Cells> rows = change_rows(suite, changes);
-    out += fmt::format("\n{}", heading(change_heading(suite, rows.size()), format));
-    if (!rows.empty()) out += table_of(kChangeTitles, rows, format);
+    out += fmt::format("\n{}", table::heading(change_heading(suite, rows.size()), format));
+    if (!rows.empty()) out += table::table_of(kChangeTitles, rows, format);
   }
   return out;
 }
 
-std::string macro_report(const grade::MacroComparison& macro, TableFormat format) {
+std::string macro_report(const grade::MacroComparison& macro, table::TableFormat format) {
   std::vector<Cells> pairs, means;
   for (const Comparison& pair : macro.pairs) {
     pairs.push_back(row_of({fmt::format("{} → {}", pair.run_a, pair.run_b)}, pair.average_a, pair.average_b,
@@ -105,9 +104,9 @@ std::string macro_report(const grade::MacroComparison& macro, TableFormat format
   for (const grade::MacroRow& row : macro.suites) add_mean(row.name, row);
   add_mean("macro average", macro.average);
   return fmt::format("{}\n{}\n{}",
-                     table_of(titles({"A → B, average over suites"}, macro.bootstrap), pairs, format),
-                     table_of(titles({"mean over pairs", "pairs"}, macro.bootstrap), means, format),
-                     note(how(macro.bootstrap), format));
+                     table::table_of(titles({"A → B, average over suites"}, macro.bootstrap), pairs, format),
+                     table::table_of(titles({"mean over pairs", "pairs"}, macro.bootstrap), means, format),
+                     table::note(how(macro.bootstrap), format));
 }
 
 }  // namespace routeopd::report

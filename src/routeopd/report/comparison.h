@@ -1,5 +1,4 @@
 // A comparison of runs for a terminal, a page and a paper.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,16 +6,16 @@
 #include <string>
 
 #include "routeopd/grade/compare.h"
-#include "routeopd/report/text_table.h"
+#include "routeopd/table/text_table.h"
 
 namespace routeopd::report {
 
-// One row a suite and their average, in percent; then, for each suite, how many problems changed and at most
-// `changes` of them, worst first.
-std::string comparison_report(const grade::Comparison& comparison, TableFormat format,
+// One row per suite and their average, in percent; then, for each suite, how many problems changed and at
+// most `changes` of them, worst first.
+std::string comparison_report(const grade::Comparison& comparison, table::TableFormat format,
                               std::size_t changes = 10);
 
-// One row a pair of runs, then the mean over them for each suite and on average.
-std::string macro_report(const grade::MacroComparison& macro, TableFormat format);
+// One row per pair of runs, then the mean over them for each suite and on average.
+std::string macro_report(const grade::MacroComparison& macro, table::TableFormat format);
 
 }  // namespace routeopd::report

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/contamination.h"
 
@@ -9,8 +8,8 @@
 #include <vector>
 
 #include "routeopd/base/display.h"
-#include "routeopd/report/text_table.h"
-#include "routeopd/report/visible_text.h"
+#include "routeopd/table/text_table.h"
+#include "routeopd/table/visible_text.h"
 
 namespace routeopd::report {
 namespace {
@@ -20,7 +19,7 @@ using decontamination::Decontamination;
 using Cells = std::vector<std::string>;
 
 std::string file_name(const std::string& path) {
-  return visible(std::filesystem::path(path).filename().string());
+  return table::visible(std::filesystem::path(path).filename().string());
 }
 
 Cells titles(const DecontaminateOptions& options) {
@@ -65,19 +64,19 @@ std::string outcome(const Decontamination& result, const DecontaminateOptions& o
       fmt::format("{}: {} contaminated, {} with differing answers, {} duplicates; {} rows stay",
                   options.out.empty() ? "To be removed" : "Removed", grouped(result.contaminated),
                   grouped(result.conflicting), grouped(result.duplicates), grouped(result.kept));
-  if (!options.out.empty()) text += fmt::format(", in {}", visible(options.out));
+  if (!options.out.empty()) text += fmt::format(", in {}", table::visible(options.out));
   return text;
 }
 
 }  // namespace
 
 std::string decontamination_report(const Decontamination& result, const DecontaminateOptions& options,
-                                   TableFormat format) {
+                                   table::TableFormat format) {
   std::string out = fmt::format(
-      "{}\n{}\n", note(fmt::format("{}: {}", file_name(result.train), training_line(result)), format),
-      table_of(titles(options), rows_of(result), format));
-  for (const char* line : kLegend) out += note(line, format);
-  return fmt::format("{}\n{}", out, note(outcome(result, options), format));
+      "{}\n{}\n", table::note(fmt::format("{}: {}", file_name(result.train), training_line(result)), format),
+      table::table_of(titles(options), rows_of(result), format));
+  for (const char* line : kLegend) out += table::note(line, format);
+  return fmt::format("{}\n{}", out, table::note(outcome(result, options), format));
 }
 
 }  // namespace routeopd::report

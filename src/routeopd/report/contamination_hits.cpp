@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/contamination_hits.h"
 
@@ -15,14 +14,14 @@
 #include "routeopd/base/utf8.h"
 #include "routeopd/decontamination/normal_text.h"
 #include "routeopd/report/page_style.h"
-#include "routeopd/report/visible_text.h"
+#include "routeopd/table/visible_text.h"
 
 namespace routeopd::report {
 namespace {
 
 // A page of more than this is read by nobody; JSON lines have no limit.
-constexpr std::size_t kMostHits = 10'000;
-constexpr std::size_t kMostBytes = 64 << 20;
+constexpr std::size_t kMostPageHits = 10'000;
+constexpr std::size_t kMostPageBytes = 64 << 20;
 
 constexpr std::size_t kRun = 3;  // words
 
@@ -67,8 +66,8 @@ std::vector<Piece> pieces_of(std::string_view text) {
   return pieces;
 }
 
-// Calls use(run, first, last) for each run of words; a run is the words with a space behind each, over the places of its
-// pieces. Texts that are shorter than a run have none.
+// Calls use(run, first, last) for each run of words; a run is the words with a space after each, over the
+// places of its pieces. Texts that are shorter than a run have none.
 template <class Use>
 void for_each_run(const std::vector<Piece>& pieces, const Use& use) {
   std::vector<std::size_t> words;
@@ -105,13 +104,13 @@ std::string marked_html(const std::vector<Piece>& pieces) {
   for (const Piece& piece : pieces) {
     if (piece.marked != open) out += piece.marked ? "<mark>" : "</mark>";
     open = piece.marked;
-    out += piece.space ? shown_space(piece.text) : html_escaped(visible(piece.text));
+    out += piece.space ? shown_space(piece.text) : html_escaped(table::visible(piece.text));
   }
   return open ? out + "</mark>" : out;
 }
 
 std::string name_html(const std::string& name) {
-  return html_escaped(visible(name));
+  return html_escaped(table::visible(name));
 }
 
 void append_hit(const ShownHit& hit, std::string& out) {
@@ -175,7 +174,7 @@ HitReport::HitReport(const std::string& path)
 void HitReport::add(const decontamination::Contamination& all, const decontamination::Hit& hit,
                     const decontamination::ProblemLine& row) {
   const std::size_t bytes = row.text.size() + hit.problem->text.size();
-  if (page_ && (hits_.size() == kMostHits || bytes_ + bytes > kMostBytes)) {
+  if (page_ && (hits_.size() == kMostPageHits || bytes_ + bytes > kMostPageBytes)) {
     ++more_;
     return;
   }

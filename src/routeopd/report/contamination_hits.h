@@ -1,5 +1,4 @@
 // Every hit with both texts: JSON lines for programs, a page with the two side by side for people.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,11 +21,12 @@ struct ShownHit {
   std::string test, train;                                // the texts
 };
 
-// {"test_file", "test_id", "train_id", "kind", "coverage", "coverages": {"words_8", …}, "test", "train"} and a line feed.
+// {"test_file", "test_id", "train_id", "kind", "coverage", "coverages": {"words_8", …}, "test", "train"} and
+// a line feed.
 std::string hit_line(const ShownHit& hit);
 
-// One page, test file by test file; in both texts words are marked that stand in a run of three or more that both have.
-// `more`: hits that were found and are not in `hits`.
+// One page, test file by test file; in both texts words are marked that stand in a run of three or more that
+// both have. `more`: hits that were found and are not in `hits`.
 std::string hits_html(std::vector<ShownHit> hits, std::int64_t more);
 
 class HitReport {

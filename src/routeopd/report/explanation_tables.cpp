@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/explanation_tables.h"
 
@@ -7,27 +6,27 @@
 #include <algorithm>
 #include <set>
 
-#include "routeopd/report/visible_text.h"
+#include "routeopd/table/visible_text.h"
 
 namespace routeopd::report {
 namespace {
 
-constexpr Align kLeft = Align::kLeft, kRight = Align::kRight;
+constexpr table::Align kLeft = table::Align::kLeft, kRight = table::Align::kRight;
 
 std::string id_name(const Explanation& explanation, std::int32_t id) {
   const std::string bytes = bytes_of(explanation, id);
-  return bytes.empty() ? fmt::format("id {}", id) : in_quotes(bytes);
+  return bytes.empty() ? fmt::format("id {}", id) : table::in_quotes(bytes);
 }
 
 std::string share(double p) {
   return fmt::format("{:.4f}", p);
 }
 
-std::string signed_number(double value) {
+std::string with_sign(double value) {
   return fmt::format("{:+.3f}", value);
 }
 
-std::string percent(double p) {
+std::string in_percent(double p) {
   return fmt::format("{:.2f}", 100 * p);
 }
 
@@ -37,7 +36,7 @@ std::string moved(std::optional<double> before, std::optional<double> after) {
 }
 
 std::string setting(const Explanation& explanation, const char* name) {
-  return explanation.objective.contains(name) ? visible(shown(explanation.objective[name])) : "?";
+  return explanation.objective.contains(name) ? table::visible(shown(explanation.objective[name])) : "?";
 }
 
 const ExplainedId* find_id(const ExplainedToken& token, std::int32_t id) {
@@ -49,7 +48,7 @@ const ExplainedId* find_id(const ExplainedToken& token, std::int32_t id) {
 // p_S, p_T and g of an id.
 void append_id_cells(const ExplainedToken& token, std::int32_t id, std::vector<std::string>& cells) {
   if (const ExplainedId* const row = find_id(token, id)) {
-    cells.insert(cells.end(), {share(row->p_student), share(row->p_teacher), signed_number(row->potential)});
+    cells.insert(cells.end(), {share(row->p_student), share(row->p_teacher), with_sign(row->potential)});
   } else {
     cells.insert(cells.end(), {"", "", ""});
   }
@@ -75,7 +74,8 @@ std::vector<std::string> heading_lines(const Explanation& explanation) {
   const std::string pairs = setting(explanation, "pairs") == "exact"
                                 ? "all pairs (exact)"
                                 : fmt::format("m = {}", setting(explanation, "m"));
-  return {fmt::format("student {}, teacher {}", visible(explanation.student), visible(explanation.teacher)),
+  return {fmt::format("student {}, teacher {}", table::visible(explanation.student),
+                      table::visible(explanation.teacher)),
           fmt::format("prompt of {} tokens, response of {} ({}), {} of them routed, mean mass {:.4f}",
                       explanation.prompt_ids.size(), tokens,
                       explanation.finish == "given"  ? "given"
@@ -87,17 +87,17 @@ std::vector<std::string> heading_lines(const Explanation& explanation) {
                       setting(explanation, "destination"), explanation.seed)};
 }
 
-Table token_table(const Explanation& explanation, const std::vector<std::size_t>& places) {
-  Table table{"",
-              {{"at", kRight},
-               {"token", kLeft},
-               {"M", kRight},
-               {"π_S", kRight},
-               {"π_T", kRight},
-               {"routed", kLeft},
-               {"most likely move", kLeft}},
-              {},
-              ""};
+ExplanationTable token_table(const Explanation& explanation, const std::vector<std::size_t>& places) {
+  ExplanationTable table{"",
+                         {{"at", kRight},
+                          {"token", kLeft},
+                          {"M", kRight},
+                          {"π_S", kRight},
+                          {"π_T", kRight},
+                          {"routed", kLeft},
+                          {"most likely move", kLeft}},
+                         {},
+                         ""};
   for (const std::size_t place : places) {
     const ExplainedToken& token = explanation.tokens[place];
     std::string move;
@@ -113,9 +113,9 @@ Table token_table(const Explanation& explanation, const std::vector<std::size_t>
   return table;
 }
 
-Table state_table(const Explanation& explanation, std::size_t place) {
+ExplanationTable state_table(const Explanation& explanation, std::size_t place) {
   const ExplainedToken& token = explanation.tokens[place];
-  Table table{"", {{"", kLeft}, {"", kRight}, {"", kLeft}}, {}, ""};
+  ExplanationTable table{"", {{"", kLeft}, {"", kRight}, {"", kLeft}}, {}, ""};
   table.rows.push_back({"π_S, π_T of this token",
                         fmt::format("{}, {}", share(token.pi_student), share(token.pi_teacher)),
                         "in the whole distributions"});
@@ -123,11 +123,12 @@ Table state_table(const Explanation& explanation, std::size_t place) {
       {"mismatch mass M", share(token.mass), "share of the probability on U that sits on the wrong ids"});
   table.rows.push_back({"union U", std::to_string(token.support),
                         fmt::format("ids: {} give, {} take", token.n_excess, token.n_deficit)});
-  table.rows.push_back({"retained π_S(U), π_T(U)",
-                        fmt::format("{} %, {} %", percent(token.student_mass), percent(token.teacher_mass)),
-                        "what U holds of each model"});
+  table.rows.push_back(
+      {"retained π_S(U), π_T(U)",
+       fmt::format("{} %, {} %", in_percent(token.student_mass), in_percent(token.teacher_mass)),
+       "what U holds of each model"});
   if (!token.not_routed.empty()) {
-    table.rows.push_back({"routed", "no", visible(token.not_routed)});
+    table.rows.push_back({"routed", "no", table::visible(token.not_routed)});
     return table;
   }
   table.rows.push_back({"concentration c", fmt::format("{:.3f}", token.concentration),
@@ -137,22 +138,22 @@ Table state_table(const Explanation& explanation, std::size_t place) {
   return table;
 }
 
-Table pair_table(const Explanation& explanation, std::size_t place) {
+ExplanationTable pair_table(const Explanation& explanation, std::size_t place) {
   const ExplainedToken& token = explanation.tokens[place];
-  Table table{"From → to",
-              {{"from", kLeft},
-               {"p_S", kRight},
-               {"p_T", kRight},
-               {"g", kRight},
-               {"to", kLeft},
-               {"p_S", kRight},
-               {"p_T", kRight},
-               {"g", kRight},
-               {"target", kRight},
-               {"likely %", kRight},
-               {"drawn", kRight}},
-              {},
-              ""};
+  ExplanationTable table{"From → to",
+                         {{"from", kLeft},
+                          {"p_S", kRight},
+                          {"p_T", kRight},
+                          {"g", kRight},
+                          {"to", kLeft},
+                          {"p_S", kRight},
+                          {"p_T", kRight},
+                          {"g", kRight},
+                          {"target", kRight},
+                          {"likely %", kRight},
+                          {"drawn", kRight}},
+                         {},
+                         ""};
   double held = 0;
   for (const ExplainedPair& pair : token.pairs) {
     held += pair.coupling;
@@ -160,21 +161,21 @@ Table pair_table(const Explanation& explanation, std::size_t place) {
     append_id_cells(token, pair.source, cells);
     cells.push_back(id_name(explanation, pair.destination));
     append_id_cells(token, pair.destination, cells);
-    cells.push_back(signed_number(pair.target));
-    cells.push_back(percent(pair.coupling));
+    cells.push_back(with_sign(pair.target));
+    cells.push_back(in_percent(pair.coupling));
     cells.push_back(pair.draws > 0 ? fmt::format("{}x", pair.draws) : "");
     table.rows.push_back(std::move(cells));
   }
   const std::int64_t possible = std::int64_t{token.n_excess} * token.n_deficit;
   table.note = fmt::format("{} of {} pairs; they are {} % of the coupling q-·q+, the other {} hold {} %",
-                           token.pairs.size(), possible, percent(held), possible - std::ssize(token.pairs),
-                           percent(std::max(0.0, 1 - held)));
+                           token.pairs.size(), possible, in_percent(held), possible - std::ssize(token.pairs),
+                           in_percent(std::max(0.0, 1 - held)));
   return table;
 }
 
-Table step_table(const Explanation& explanation, std::size_t place) {
+ExplanationTable step_table(const Explanation& explanation, std::size_t place) {
   const ExplainedToken& token = explanation.tokens[place];
-  Table table{
+  ExplanationTable table{
       "One exact step on all of U: every logit moves by φ, so that every pair meets its shared target",
       {{"", kLeft},
        {"id", kLeft},
@@ -196,19 +197,19 @@ Table step_table(const Explanation& explanation, std::size_t place) {
                           : row.q_plus > 0 ? "takes"
                                            : "",
                           id_name(explanation, row.id), share(row.p_student), share(row.p_after),
-                          share(row.p_teacher), signed_number(row.potential), signed_number(row.bounded),
-                          percent(std::max(row.q_minus, row.q_plus))});
+                          share(row.p_teacher), with_sign(row.potential), with_sign(row.bounded),
+                          in_percent(std::max(row.q_minus, row.q_plus))});
   }
   table.note = fmt::format(
       "M {:.4f} → {:.4f}, π_S(U) {} % → {} %; {} of the {} ids of U are shown, those that the pairs name",
-      token.mass, token.mass_after, percent(token.student_mass), percent(token.student_mass_after),
+      token.mass, token.mass_after, in_percent(token.student_mass), in_percent(token.student_mass_after),
       table.rows.size(), token.support);
   return table;
 }
 
-Table drawn_table(const Explanation& explanation, std::size_t place) {
+ExplanationTable drawn_table(const Explanation& explanation, std::size_t place) {
   const ExplainedToken& token = explanation.tokens[place];
-  Table table{
+  ExplanationTable table{
       fmt::format("The {} pairs that seed {} draws, each moved alone (half of its target on either logit)",
                   token.drawn.size(), explanation.seed),
       {{"from", kLeft}, {"to", kLeft}, {"target", kRight}, {"p_S of from", kRight}, {"p_S of to", kRight}},
@@ -216,14 +217,14 @@ Table drawn_table(const Explanation& explanation, std::size_t place) {
       ""};
   for (const ExplainedPair& pair : token.drawn) {
     table.rows.push_back({id_name(explanation, pair.source), id_name(explanation, pair.destination),
-                          signed_number(pair.target), moved(pair.source_before, pair.source_after),
+                          with_sign(pair.target), moved(pair.source_before, pair.source_after),
                           moved(pair.destination_before, pair.destination_after)});
   }
   return table;
 }
 
-std::vector<Table> tables_of(const Explanation& explanation, std::size_t place) {
-  std::vector<Table> tables = {state_table(explanation, place)};
+std::vector<ExplanationTable> tables_of(const Explanation& explanation, std::size_t place) {
+  std::vector<ExplanationTable> tables = {state_table(explanation, place)};
   const ExplainedToken& token = explanation.tokens[place];
   if (!token.not_routed.empty()) return tables;
   tables.push_back(pair_table(explanation, place));

@@ -1,5 +1,4 @@
 // The tables of an explanation, as a terminal and a page both show them: internal to explanation_*.cpp.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,35 +6,36 @@
 #include <string>
 #include <vector>
 
-#include "routeopd/report/explanation.h"
-#include "routeopd/report/text_table.h"
+#include "routeopd/table/text_table.h"
+#include "routeopd/types/explanation.h"
 
 namespace routeopd::report {
 
 // Cells are visible text, not yet escaped for HTML.
-struct Table {
+struct ExplanationTable {
   std::string title;
-  std::vector<TextTable::Column> columns;
+  std::vector<table::TextTable::Column> columns;
   std::vector<std::vector<std::string>> rows;
-  std::string note;  // behind it; may be empty
+  std::string note;  // below it; may be empty
 };
 
-// What is explained: models, sizes, settings, a line each.
+// What is explained: models, sizes, settings, one line each.
 std::vector<std::string> heading_lines(const Explanation& explanation);
 
 // A row for each of these tokens.
-Table token_table(const Explanation& explanation, const std::vector<std::size_t>& places);
+ExplanationTable token_table(const Explanation& explanation, const std::vector<std::size_t>& places);
 
 // The state's own numbers.
-Table state_table(const Explanation& explanation, std::size_t place);
+ExplanationTable state_table(const Explanation& explanation, std::size_t place);
 
-// Of a routed token: source to destination, the step that moves all, and the steps that move one drawn pair each.
-Table pair_table(const Explanation& explanation, std::size_t place);
-Table step_table(const Explanation& explanation, std::size_t place);
-Table drawn_table(const Explanation& explanation, std::size_t place);
+// Of a routed token: source to destination, the step that moves all, and the steps that move one drawn pair
+// each.
+ExplanationTable pair_table(const Explanation& explanation, std::size_t place);
+ExplanationTable step_table(const Explanation& explanation, std::size_t place);
+ExplanationTable drawn_table(const Explanation& explanation, std::size_t place);
 
 // The tables of a token in the order in which they are read.
-std::vector<Table> tables_of(const Explanation& explanation, std::size_t place);
+std::vector<ExplanationTable> tables_of(const Explanation& explanation, std::size_t place);
 
 // `token 12 "the"`.
 std::string token_name(const Explanation& explanation, std::size_t place);

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/judgement.h"
 
@@ -6,7 +5,8 @@
 
 #include <algorithm>
 
-#include "routeopd/report/visible_text.h"
+#include "routeopd/table/cells.h"
+#include "routeopd/table/visible_text.h"
 
 namespace routeopd::report {
 namespace {
@@ -29,17 +29,13 @@ std::string shown_name(Label label) {
   return kNames[judge::index_of(label)];
 }
 
-std::string two_decimals(double fraction) {
-  return fmt::format("{:.2f}", 100 * fraction);
-}
-
 // A directory's name is a user's: nothing in it may act on a terminal or break a row.
 std::string run_name(const JudgeInput& input, std::size_t run) {
-  return visible(input.runs[run].name);
+  return table::visible(input.runs[run].name);
 }
 
 std::string titled(const char* what, const ScopeTally& scope) {
-  return fmt::format("{}, {}", what, scope.suite.empty() ? "all suites" : visible(scope.suite));
+  return fmt::format("{}, {}", what, scope.suite.empty() ? "all suites" : table::visible(scope.suite));
 }
 
 LabelTable distribution(const JudgeInput& input, const ScopeTally& scope) {
@@ -77,15 +73,15 @@ LabelTable transitions(const JudgeInput& input, const ScopeTally& scope) {
 
 LabelTable lengths(const JudgeInput& input, const ScopeTally& scope) {
   LabelTable table{titled("Length in tokens, and format", scope),
-              {"run", "mean", "P25", "median", "P75", "P90", "clipped %", "format valid %"},
-              {}};
+                   {"run", "mean", "P25", "median", "P75", "P90", "clipped %", "format valid %"},
+                   {}};
   for (std::size_t r = 0; r < scope.runs.size(); ++r) {
     const judge::RunTally& run = scope.runs[r];
     Cells row{run_name(input, r)};
     for (const double value : {run.mean, run.p25, run.p50, run.p75, run.p90})
       row.push_back(fmt::format("{:.0f}", value));
-    row.push_back(two_decimals(run.clipped));
-    row.push_back(two_decimals(run.format_valid));
+    row.push_back(table::percent(run.clipped));
+    row.push_back(table::percent(run.format_valid));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -94,7 +90,7 @@ LabelTable lengths(const JudgeInput& input, const ScopeTally& scope) {
 LabelTable agreement(const JudgeTally& tally) {
   LabelTable table{"Agreement of the two passes", {"responses", "n", "agreement %", "Cohen's kappa"}, {}};
   for (const auto& [name, part] : {std::pair("all, five labels", &tally.all), {"judged", &tally.judged}}) {
-    table.rows.push_back({name, std::to_string(part->n), part->share ? two_decimals(*part->share) : "-",
+    table.rows.push_back({name, std::to_string(part->n), part->share ? table::percent(*part->share) : "-",
                           part->kappa ? fmt::format("{:.3f}", *part->kappa) : "-"});
   }
   return table;
@@ -102,11 +98,11 @@ LabelTable agreement(const JudgeTally& tally) {
 
 }  // namespace
 
-std::string judgement_tables(const JudgeInput& input, const JudgeTally& tally, TableFormat format) {
+std::string judgement_tables(const JudgeInput& input, const JudgeTally& tally, table::TableFormat format) {
   std::string out;
   const auto add = [&](const LabelTable& table) {
     if (!out.empty()) out += '\n';
-    out += heading(table.title, format) + table_of(table.columns, table.rows, format);
+    out += table::heading(table.title, format) + table::table_of(table.columns, table.rows, format);
   };
   for (const ScopeTally& scope : tally.scopes) {
     add(distribution(input, scope));
@@ -116,7 +112,7 @@ std::string judgement_tables(const JudgeInput& input, const JudgeTally& tally, T
   add(agreement(tally));
   return fmt::format(
       "{}\n{}", out,
-      note(fmt::format("{} adjudicated, {} unjudged.", tally.adjudicated, tally.unjudged), format));
+      table::note(fmt::format("{} adjudicated, {} unjudged.", tally.adjudicated, tally.unjudged), format));
 }
 
 }  // namespace routeopd::report

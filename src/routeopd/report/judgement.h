@@ -1,5 +1,4 @@
 // The error taxonomy as tables: how labels are distributed, what moved into and out of correctness, lengths.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,12 +6,13 @@
 #include <vector>
 
 #include "routeopd/judge/tally.h"
-#include "routeopd/report/text_table.h"
+#include "routeopd/table/text_table.h"
 
 namespace routeopd::report {
 
-// The tables of every suite, and of all together where there are several; then agreement and what is unjudged.
+// The tables of every suite, and of all together where there are several; then agreement and what is
+// unjudged.
 std::string judgement_tables(const judge::JudgeInput& input, const judge::JudgeTally& tally,
-                             TableFormat format);
+                             table::TableFormat format);
 
 }  // namespace routeopd::report

@@ -1,7 +1,6 @@
-// The colours of mismatch mass: one ramp from blue over grey to yellow, as cividis has it. Its lightness is ordered
-// and its hues are told apart with any kind of colour blindness. On a dark ground more mass is lighter, on a light
-// ground darker, so that the eye goes to the most.
-//
+// The colours of mismatch mass: one ramp from blue over grey to yellow, as cividis has it. Its lightness is
+// ordered and its hues are told apart with any kind of colour blindness. On a dark ground more mass is
+// lighter, on a light ground darker, so that the eye goes to the most.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

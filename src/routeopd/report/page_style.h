@@ -1,5 +1,5 @@
-// What every page of ours shares: colours of both kinds of screen, type, tables. A page adds its own rules behind it.
-//
+// What every page of ours shares: colours of both kinds of screen, type, tables. A page adds its own rules
+// after it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,8 @@ namespace routeopd::report {
 // Print is always on white.
 inline constexpr std::string_view kCommonStyle = R"css(
 :root{color-scheme:light dark;--ground:#fff;--ink:#1a1a1a;--faint:#595959;--line:#c8c8c8;--mark:#b3003c}
-@media screen and (prefers-color-scheme:dark){:root{--ground:#161616;--ink:#e8e8e8;--faint:#a8a8a8;--line:#444;--mark:#ff8fab}}
+@media screen and (prefers-color-scheme:dark){:root{--ground:#161616;--ink:#e8e8e8;--faint:#a8a8a8;
+--line:#444;--mark:#ff8fab}}
 *{box-sizing:border-box}
 body{margin:0;padding:1rem;background:var(--ground);color:var(--ink);font:15px/1.5 system-ui,sans-serif}
 h1{font-size:1.25rem;margin:0 0 .5rem}

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/report_page.h"
 
@@ -6,15 +5,12 @@
 
 #include <iterator>
 #include <set>
-#include <system_error>
 
 #include "routeopd/base/display.h"
-#include "routeopd/base/files.h"
 #include "routeopd/report/charts/palette.h"
 #include "routeopd/report/page_style.h"
-#include "routeopd/report/study_tables.h"
 #include "routeopd/report/svg.h"
-#include "routeopd/report/visible_text.h"
+#include "routeopd/table/visible_text.h"
 
 namespace routeopd::report {
 namespace {
@@ -33,7 +29,8 @@ nav>ul{columns:24rem}
 nav>ul>li{break-inside:avoid}
 nav ul{margin:.25rem 0;padding-left:1.25rem}
 a{color:inherit}
-a:focus-visible,summary:focus-visible,.scroll:focus-visible,main:focus-visible{outline:2px solid var(--mark);outline-offset:2px}
+a:focus-visible,summary:focus-visible,.scroll:focus-visible,main:focus-visible{outline:2px solid var(--mark);
+outline-offset:2px}
 .skip{position:absolute;left:-999rem}
 .skip:focus{left:1rem;background:var(--ground);padding:.25rem .5rem;z-index:1}
 figure{margin:.5rem 0 1rem}
@@ -46,13 +43,14 @@ th,td{padding:.15rem .75rem .15rem 0}
 .missing{margin:.5rem 0;padding:.5rem .75rem;border-left:3px solid var(--mark);list-style:none}
 .missing li{margin:.15rem 0}
 footer{margin-top:3rem;border-top:1px solid var(--line);padding-top:.5rem}
-@media print{nav,.skip{display:none}.scroll{overflow:visible}figure,table{break-inside:avoid}h2,h3{break-after:avoid}body{max-width:none}
+@media print{nav,.skip{display:none}.scroll{overflow:visible}figure,table{break-inside:avoid}
+h2,h3{break-after:avoid}body{max-width:none}
 table{font-size:7pt}th,td{white-space:normal}.r{overflow-wrap:break-word}}
 @page{size:landscape}
 )css";
 
 std::string shown_html(std::string_view words) {
-  return html_escaped(visible(words));
+  return html_escaped(table::visible(words));
 }
 
 std::string missing_html(const std::vector<std::string>& missing) {
@@ -63,10 +61,10 @@ std::string missing_html(const std::vector<std::string>& missing) {
   return out + "</ul>\n";
 }
 
-std::string table_html(const TextTable& table, const std::string& title) {
+std::string table_html(const table::TextTable& table, const std::string& title) {
   return fmt::format(
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table: {}\">{}</div>\n",
-      shown_html(title), table.rendered(TableFormat::kHtml));
+      shown_html(title), table.rendered(table::TableFormat::kHtml));
 }
 
 class Page {
@@ -184,45 +182,6 @@ class Page {
   std::string out_;
 };
 
-// Without bytes the file goes that an earlier report left there: a picture of other numbers is worse than none.
-void write_or_remove(const std::filesystem::path& path, const std::string& bytes) {
-  if (!bytes.empty()) {
-    write_file(path, bytes);
-    return;
-  }
-  std::error_code error;
-  std::filesystem::remove(path, error);
-  if (error) throw UserError("{}: cannot be removed ({})", path.string(), error.message());
-}
-
-// The first reason why a figure is not there as SVG and PNG; empty: all are.
-std::string write_figures(const std::vector<const Block*>& blocks, const std::filesystem::path& directory) {
-  std::vector<Json> charts;
-  for (const Block* block : blocks) charts.push_back(block->chart);
-  const std::vector<Drawing> drawings = render_charts(charts, true);
-  std::set<std::string> taken;
-  std::string trouble;
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const std::string id = unique_id(blocks[i]->id, taken);
-    write_file(directory / (id + ".vl.json"),
-               charts[i].dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
-    write_or_remove(directory / (id + ".svg"), drawings[i].svg);
-    write_or_remove(directory / (id + ".png"), drawings[i].png);
-    std::string why = drawings[i].trouble;
-    if (why.empty() && drawings[i].png.empty()) why = "The renderer gave no PNG.";
-    if (trouble.empty() && !why.empty()) trouble = fmt::format("Figure {} is not written whole: {}", id, why);
-  }
-  return trouble;
-}
-
-void make_directory(const std::filesystem::path& directory) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (!std::filesystem::is_directory(directory))
-    throw UserError("{}: cannot be made ({})", directory.string(),
-                    error ? error.message() : "a file is there");
-}
-
 }  // namespace
 
 std::string unique_id(const std::string& id, std::set<std::string>& used) {
@@ -247,35 +206,6 @@ std::vector<const Block*> charted(const Report& report) {
 
 std::string report_html(const Report& report, const std::vector<Drawing>& drawings) {
   return Page(report, drawings).html();
-}
-
-WrittenReport write_report(const Report& report, const ReportFiles& files) {
-  const std::vector<const Block*> blocks = charted(report);
-  std::vector<Json> untitled;
-  for (const Block* block : blocks) {
-    untitled.push_back(block->chart);
-    untitled.back().erase("title");
-  }
-  const std::vector<Drawing> drawings = render_charts(untitled, false);
-  WrittenReport written;
-  for (const Drawing& drawing : drawings) {
-    ++written.charts;
-    if (drawing.trouble.empty()) ++written.drawn;
-    if (written.trouble.empty()) written.trouble = drawing.trouble;
-  }
-  const std::string page = report_html(report, drawings);
-  write_file(files.page, page);
-  written.bytes = page.size();
-  if (!files.figures.empty()) {
-    make_directory(files.figures);
-    const std::string trouble = write_figures(blocks, files.figures);
-    if (written.trouble.empty()) written.trouble = trouble;
-  }
-  if (!files.tables.empty()) {
-    make_directory(files.tables);
-    write_tables(report.sections, files.tables);
-  }
-  return written;
 }
 
 }  // namespace routeopd::report

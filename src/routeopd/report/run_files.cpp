@@ -1,5 +1,3 @@
-// Eval, run and probe directories.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/run_files.h"
 
@@ -7,94 +5,15 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <set>
 #include <system_error>
-#include <tuple>
 
 #include "routeopd/report/tolerant_files.h"
-#include "routeopd/report/visible_text.h"
 
 namespace routeopd::report {
 namespace {
 
 using Absent = TolerantDirectory::Absent;
-
-std::string name_for(const std::filesystem::path& directory, std::string shown) {
-  return shown.empty() ? directory.string() : std::move(shown);
-}
-
-bool directory_there(const std::filesystem::path& directory, TolerantDirectory& files) {
-  std::error_code error;
-  if (std::filesystem::is_directory(directory, error)) return true;
-  files.say("", files.exists("") ? "is no directory" : "is not there");
-  return false;
-}
-
-std::optional<judge::Label> label_named(const std::string& name) {
-  const auto found = std::find_if(judge::kAllLabels.begin(), judge::kAllLabels.end(),
-                                  [&](judge::Label label) { return judge::name_of(label) == name; });
-  if (found == judge::kAllLabels.end()) return std::nullopt;
-  return *found;
-}
-
-std::vector<ResponseLabel> read_labels(TolerantDirectory& files) {
-  std::vector<ResponseLabel> labels;
-  std::int64_t number = 0;
-  for (const Json& line : files.lines("labels.jsonl", "labels", Absent::kIsFine)) {
-    ++number;
-    const std::optional<judge::Label> label = label_named(text_at(line, "label"));
-    const std::optional<std::int64_t> sample = whole_at(line, "sample");
-    if (!label || !sample || text_at(line, "problem").empty()) {
-      files.say("labels.jsonl",
-                fmt::format("label {} has no problem, sample or known label; no label is shown", number));
-      return {};
-    }
-    labels.push_back({text_at(line, "suite"), text_at(line, "problem"), *sample, *label});
-  }
-  return labels;
-}
-
-// The longest line of a file: a reader that takes whole lines is asked only for lines of a sane length.
-std::int64_t longest_line(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::vector<char> block(1U << 16U);
-  std::int64_t longest = 0, length = 0;
-  while (stream.read(block.data(), std::ssize(block)) || stream.gcount() > 0) {
-    for (std::streamsize i = 0; i < stream.gcount(); ++i) {
-      length = block[static_cast<std::size_t>(i)] == '\n' ? 0 : length + 1;
-      longest = std::max(longest, length);
-    }
-  }
-  return longest;
-}
-
-void read_grades(TolerantDirectory& files, EvalFiles& eval) {
-  if (eval.summary.is_null() || !files.readable("responses.jsonl", kMaxFileBytes)) return;
-  if (longest_line(files.path("responses.jsonl")) > kMaxLineBytes) {
-    files.say("responses.jsonl", "has a line that is too long; no response is shown");
-    return;
-  }
-  try {
-    eval.grades = grade::read_eval_directory(eval.directory);
-  } catch (const std::exception& error) {
-    // The message begins with the path of the file; the sentence names it as the others do.
-    std::string what = error.what();
-    const std::string prefix = eval.directory.string() + "/";
-    std::string file = "responses.jsonl";
-    if (what.starts_with(prefix)) {
-      what.erase(0, prefix.size());
-      const std::size_t end = what.find(':');
-      if (end != std::string::npos) {
-        file = what.substr(0, end);
-        what.erase(0, end + 1);
-      }
-    }
-    constexpr std::size_t kMost = 300;  // bytes
-    files.say(file, fmt::format("{}; no response is shown",
-                                visible(what.substr(what.find_first_not_of(' '), kMost))));
-  }
-}
 
 // Lines that have a step, by step; of two lines of one step the later one counts.
 std::vector<Json> by_step(TolerantDirectory& files, const std::string& file, std::vector<Json> lines) {
@@ -225,25 +144,12 @@ const std::initializer_list<std::string_view> kNumbers = {"scale",
 
 }  // namespace
 
-EvalFiles read_eval(const std::filesystem::path& directory, bool responses, std::string shown) {
-  EvalFiles eval;
-  eval.directory = directory;
-  eval.shown = name_for(directory, std::move(shown));
-  TolerantDirectory files(directory, eval.shown, eval.missing);
-  if (!directory_there(directory, files)) return eval;
-  eval.summary = files.object("summary.json");
-  if (!responses) return eval;
-  read_grades(files, eval);
-  eval.labels = read_labels(files);
-  return eval;
-}
-
 RunFiles read_run(const std::filesystem::path& directory, std::string shown) {
   RunFiles run;
   run.directory = directory;
-  run.shown = name_for(directory, std::move(shown));
+  run.shown = shown.empty() ? directory.string() : std::move(shown);
   TolerantDirectory files(directory, run.shown, run.missing);
-  if (!directory_there(directory, files)) return run;
+  if (!files.is_there()) return run;
   read_recipe(files, run);
   for (const Json& line : by_step(files, "metrics.jsonl", files.lines("metrics.jsonl", "steps")))
     run.metrics.push_back(step_metrics_of(line, [&](const std::string& field, const std::string& clause) {
@@ -266,9 +172,9 @@ RunFiles read_run(const std::filesystem::path& directory, std::string shown) {
 ProbeFiles read_probe(const std::filesystem::path& directory, std::string shown) {
   ProbeFiles probe;
   probe.directory = directory;
-  probe.shown = name_for(directory, std::move(shown));
+  probe.shown = shown.empty() ? directory.string() : std::move(shown);
   TolerantDirectory files(directory, probe.shown, probe.missing);
-  if (!directory_there(directory, files)) return probe;
+  if (!files.is_there()) return probe;
   probe.probe = files.object("probe.json");
   if (!probe.probe.is_null()) {
     for (const char* key : {"arms", "rows"}) expect_list(files, probe.probe, key);

@@ -1,42 +1,19 @@
-// The files of runs, probes and studies as plain data. Reading never throws: every struct says in `missing`, a sentence
-// each, what of it is not there, is cut or is of another type, and holds what could be read.
-//
-// docs/lab.md has the layout of a study directory. Paths that a study names stay inside it.
-//
+// Directories of runs and of probes as plain data, read as evaluation_files.h has it: never throwing, with a
+// sentence in `missing` for each thing that is not there or broken.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "routeopd/base/fields.h"
-#include "routeopd/grade/eval_files.h"
-#include "routeopd/judge/labels.h"
+#include "routeopd/report/evaluation_files.h"
 #include "routeopd/types/step_metrics.h"
 
 namespace routeopd::report {
-
-// A line of labels.jsonl.
-struct ResponseLabel {
-  std::string suite, problem;
-  std::int64_t sample = 0;
-  judge::Label label = judge::Label::kUnjudged;
-};
-
-// An eval directory.
-struct EvalFiles {
-  std::string shown;  // how sentences call the directory
-  std::filesystem::path directory;
-  std::optional<std::int64_t> step;      // of a run's evaluations
-  Json summary;                          // summary.json, an object; null where there is none
-  std::optional<grade::EvalRun> grades;  // of every response; read where responses were asked for
-  std::vector<ResponseLabel> labels;     // the same; empty where nothing was labelled
-  std::vector<std::string> missing;
-};
 
 // A run directory.
 struct RunFiles {
@@ -69,47 +46,8 @@ struct ProbeFiles {
   const Json& arm(const std::string& name) const;
 };
 
-struct StudyRun {
-  std::string name;  // of the variant: "routeopd-k64"
-  std::int64_t seed = 0;
-  bool complete = false;
-  RunFiles files;
-  EvalFiles eval;  // the one that the study counts, with grades and labels
-};
-
-struct StudyProbe {
-  std::string name, at;
-  ProbeFiles files;
-};
-
-// A line of concentration.jsonl.
-struct ProblemConcentration {
-  std::string suite, problem;
-  std::int64_t states = 0;
-  double mass = 0, concentration = 0, budget = 0;
-};
-
-struct StudyFiles {
-  std::filesystem::path directory;
-  Json manifest;  // study.json, an object; null where there is none
-  std::optional<EvalFiles> base, teacher;
-  std::vector<StudyRun> runs;
-  std::vector<StudyProbe> probes;
-  Json cost;  // cost.json; null where there is none
-  std::vector<ProblemConcentration> concentration;
-  std::vector<std::string> missing;  // of the study itself; runs, evals and probes have their own
-
-  // Every run of a variant, by seed.
-  std::vector<const StudyRun*> runs_of(const std::string& name) const;
-  const ProbeFiles* probe(const std::string& name) const;
-  std::vector<std::string> all_missing() const;
-};
-
 // `shown` is how sentences call the directory; its own path where it is empty.
-EvalFiles read_eval(const std::filesystem::path& directory, bool responses = true, std::string shown = {});
 RunFiles read_run(const std::filesystem::path& directory, std::string shown = {});
 ProbeFiles read_probe(const std::filesystem::path& directory, std::string shown = {});
-// Sentences name files relative to the study.
-StudyFiles read_study(const std::filesystem::path& directory);
 
 }  // namespace routeopd::report

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/svg.h"
 
@@ -94,12 +93,12 @@ std::string lower_case(std::string_view text) {
 // The value of an attribute as the page has it. Names of functions mean the same in capitals.
 std::string page_value(std::string_view name, std::string_view value, std::string_view prefix) {
   if (name == "id") return fmt::format("{}-{}", prefix, value);
-  constexpr std::string_view kUrlReference = "url(#";
+  constexpr std::string_view kReference = "url(#";
   const std::string lower = lower_case(value);
   if (lower.find("url") != std::string::npos) {
-    if (!value.starts_with(kUrlReference) || lower.find("url", 1) != std::string::npos)
+    if (!value.starts_with(kReference) || lower.find("url", 1) != std::string::npos)
       refuse("a reference to a file");
-    return fmt::format("{}{}-{}", kUrlReference, prefix, value.substr(kUrlReference.size()));
+    return fmt::format("{}{}-{}", kReference, prefix, value.substr(kReference.size()));
   }
   for (const ChartColor& color : kChartColors) {
     if (value == css(color.light)) return fmt::format("var(--{})", color.name);

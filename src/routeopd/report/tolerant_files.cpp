@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/tolerant_files.h"
 
@@ -12,7 +11,7 @@
 
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/toml_settings.h"
-#include "routeopd/report/visible_text.h"
+#include "routeopd/table/visible_text.h"
 
 namespace routeopd::report {
 namespace {
@@ -24,7 +23,7 @@ const Json& child(const Json& value, const char* key) {
   return found == value.end() ? null : *found;
 }
 
-// A parser's message repeats bytes of the file, and the path once more; the kind of trouble is enough.
+// A parser's message repeats bytes of the file and its path; the kind of trouble is enough.
 bool parsed(std::string_view text, Json& value) {
   try {
     value = formats::parse_json_object(text, "");
@@ -80,7 +79,7 @@ bool stays_inside(const std::string& path) {
 }
 
 std::string TolerantDirectory::shown(const std::string& file) const {
-  return visible(shown_.empty() ? file : file.empty() ? shown_ : shown_ + "/" + file);
+  return table::visible(shown_.empty() ? file : file.empty() ? shown_ : shown_ + "/" + file);
 }
 
 void TolerantDirectory::say(const std::string& file, std::string_view what) {
@@ -90,6 +89,13 @@ void TolerantDirectory::say(const std::string& file, std::string_view what) {
 bool TolerantDirectory::exists(const std::string& file) const {
   std::error_code error;
   return std::filesystem::exists(path(file), error);
+}
+
+bool TolerantDirectory::is_there() {
+  std::error_code error;
+  if (std::filesystem::is_directory(directory_, error)) return true;
+  say("", exists("") ? "is no directory" : "is not there");
+  return false;
 }
 
 bool TolerantDirectory::readable(const std::string& file, std::int64_t most, Absent absent) {
@@ -176,12 +182,12 @@ void TolerantDirectory::numbers_only(Json& value, const std::string& where,
     const bool is_number = std::find(keys.begin(), keys.end(), item.key()) != keys.end();
     const bool of_objects = item->is_array() && (item->empty() || item->front().is_object());
     if (is_number && (item->is_string() || item->is_boolean() || (item->is_array() && !of_objects))) {
-      say(where, fmt::format("{}: expected a number, got {}; it is not shown", visible(item.key()),
+      say(where, fmt::format("{}: expected a number, got {}; it is not shown", table::visible(item.key()),
                              item->type_name()));
       *item = nullptr;
     } else if (is_number && item->is_number() && !within(item->get<double>())) {
-      say(where,
-          fmt::format("{}: expected a number up to {:g}; it is not shown", visible(item.key()), kMaxNumber));
+      say(where, fmt::format("{}: expected a number up to {:g}; it is not shown", table::visible(item.key()),
+                             kMaxNumber));
       *item = nullptr;
     } else if (item->is_structured()) {
       numbers_only(*item, fmt::format("{}.{}", where, item.key()), keys);

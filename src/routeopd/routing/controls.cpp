@@ -1,9 +1,10 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/routing/controls.h"
 
 #include <algorithm>
 #include <cmath>
+
+#include "routeopd/routing/reference_sampling.h"
 
 namespace routeopd::routing {
 namespace {
@@ -110,6 +111,19 @@ ControlledDestination Controls::choose(std::size_t a, std::size_t b, float u) {
     }
   }
   return {};
+}
+
+std::vector<std::int32_t> background_pools_NP(const Rollout& rollout, std::int32_t real_ids,
+                                              std::uint64_t seed) {
+  std::vector<std::int32_t> pools_NP;
+  const auto k = static_cast<std::ptrdiff_t>(rollout.columns);
+  for (std::size_t n = 0; n < rollout.id_N.size(); ++n) {
+    const auto row = rollout.top_ids_NK.begin() + static_cast<std::ptrdiff_t>(n) * k;
+    reference::Ids pool = reference::background_pool({row, row + k}, real_ids, seed, rollout.address_N[n]);
+    pool.resize(kPoolDraws, -1);
+    pools_NP.insert(pools_NP.end(), pool.begin(), pool.end());
+  }
+  return pools_NP;
 }
 
 }  // namespace routeopd::routing

@@ -1,13 +1,17 @@
 // The destination controls of the fast kernel: where a pair's mass is sent instead of to the drawn deficit
-// token.
+// token; and the pools of background ids, outside the student's top-k, that two of them draw from.
+//
+// Shapes: N states, P = kPoolDraws columns.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "routeopd/routing/options.h"
 #include "routeopd/routing/union_state.h"
+#include "routeopd/types/rollout.h"
 
 namespace routeopd::routing {
 
@@ -44,5 +48,9 @@ class Controls {
   std::vector<Candidate> among_;       // those a pair may choose from
   std::vector<std::size_t> rank_of_;   // position in U -> rank in candidates_
 };
+
+// The pool of every state of a rollout whose top-k is known: [N, P], -1 pads.
+std::vector<std::int32_t> background_pools_NP(const Rollout& rollout, std::int32_t real_ids,
+                                              std::uint64_t seed);
 
 }  // namespace routeopd::routing

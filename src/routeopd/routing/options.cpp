@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/routing/options.h"
 
@@ -47,8 +46,7 @@ Json name_of(const Budget& budget) {
   return budget.fixed;
 }
 
-// An arm sets the loss and the five settings it stands for, all of them, so that one arm after another leaves
-// nothing of the first behind.
+// An arm sets the loss and all of the five settings it stands for, so that nothing of an earlier arm remains.
 struct Preset {
   Loss loss = Loss::kRouted;
   Budget budget = {};
@@ -130,7 +128,7 @@ Fields<ObjectiveOptions> make_fields() {
          }
        },
        [](const O& options) { return options.k == kFullSupport ? Json("full") : Json(options.k); }});
-  Field<O> pairs = number_field("m", &O::m, "pairs sampled a state", {.low = 1, .high = 1 << 16});
+  Field<O> pairs = number_field("m", &O::m, "pairs sampled per state", {.low = 1, .high = 1 << 16});
   pairs.set = [check = pairs.set](O& options, const Json& value) {
     if (value == 0)
       throw UserError("expected a whole number from 1, got 0: without pairs the loss has no gradient");

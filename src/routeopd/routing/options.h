@@ -1,6 +1,5 @@
 // The settings of an objective: the `[objective]` section of a recipe and the options of `routeopd route`. An
 // arm of the study is a preset over independent settings; each may be said by itself.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,7 +28,7 @@ enum class Weight { kMass, kOne };
 enum class Target { kShared, kIndependent };  // one bounded potential, or each edge clipped by itself
 
 inline constexpr std::int32_t kFullSupport = std::numeric_limits<std::int32_t>::max();
-inline constexpr std::int32_t kPoolDraws = 64;  // background pool a state, before dropping
+inline constexpr std::int32_t kPoolDraws = 64;  // for a state's background pool; repeats are dropped
 
 struct Budget {
   BudgetRule rule = BudgetRule::kAdaptive;

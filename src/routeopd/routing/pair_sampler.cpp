@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/routing/pair_sampler.h"
 
@@ -8,11 +7,11 @@
 namespace routeopd::routing {
 namespace {
 
-// Up to this many draws a plain count each is cheaper than making a guide table.
+// Up to this many draws, counting for each is cheaper than making a guide table.
 constexpr std::size_t kCountedDraws = 8;
 
-// How many of the ascending cumulative[0, n) are at most x. A loop that compilers vectorise; a binary search loses more
-// to branches that nobody can foresee.
+// How many of the ascending cumulative[0, n) are at most x. A loop that compilers vectorise; a binary search
+// loses more to mispredicted branches.
 std::size_t count_at_most(const float* cumulative, std::size_t n, float x) {
   std::int32_t count = 0;
   for (std::size_t i = 0; i < n; ++i) count += cumulative[i] <= x ? 1 : 0;
@@ -22,7 +21,7 @@ std::size_t count_at_most(const float* cumulative, std::size_t n, float x) {
 }  // namespace
 
 void accumulate_marginals(UnionState& state) {
-  // Two chains of additions side by side: each waits for itself alone.
+  // Two independent chains of additions, so that their latencies overlap.
   double excess = 0;
   double deficit = 0;
   const float* from_excess = state.excess.data();

@@ -1,5 +1,4 @@
 // Draws positions from the excess and deficit of one state by inverse distribution function, O(k + draws).
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,8 +26,7 @@ class MarginalSampler {
   const float* cumulative_ = nullptr;
   std::size_t n_ = 0;
   float total_ = 0;
-  std::vector<std::uint32_t>
-      guide_;  // guide_[g]: the position drawn at u = g / guide_.size(); empty: count instead
+  std::vector<std::uint32_t> guide_;  // [g]: the position drawn at u = g / size; empty: count instead
 };
 
 }  // namespace routeopd::routing

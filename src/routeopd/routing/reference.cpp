@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/routing/reference.h"
 
@@ -7,7 +6,7 @@
 #include <limits>
 #include <numeric>
 
-#include "routeopd/routing/huber.h"
+#include "routeopd/routing/token_losses.h"
 
 namespace routeopd::routing::reference {
 namespace {
@@ -23,13 +22,13 @@ double sum(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
+}  // namespace
+
 std::size_t position_in(const Ids& ids, std::int32_t id) {
   const auto at = std::lower_bound(ids.begin(), ids.end(), id);
   if (at == ids.end() || *at != id) throw UserError("pairs: id {} is not in the support of this state", id);
   return static_cast<std::size_t>(at - ids.begin());
 }
-
-}  // namespace
 
 Ids top_k(std::span<const double> logits, std::int32_t k) {
   Ids order(logits.size());

@@ -2,7 +2,6 @@
 // its equations' names. Every fast kernel is tested against this file. Nothing here is meant to be quick.
 //
 // Vectors over U are indexed by the position in Transport::ids, which ascend.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +9,6 @@
 #include <span>
 #include <vector>
 
-#include "routeopd/base/philox.h"
 #include "routeopd/routing/options.h"
 
 namespace routeopd::routing::reference {
@@ -18,10 +16,13 @@ namespace routeopd::routing::reference {
 using Ids = std::vector<std::int32_t>;
 using Values = std::vector<double>;
 
+// Where `id` stands in ascending ids. Throws UserError where it is not among them.
+std::size_t position_in(const Ids& ids, std::int32_t id);
+
 // TopK of a model: the k largest logits, ties to the lower id. k is capped at their number.
 Ids top_k(std::span<const double> logits, std::int32_t k);
 
-// eq. topk-union. Ids that are -inf in the student are left out: no finite step can move them.
+// eq. topk-union. Ids that are -inf in the student are skipped: no finite step can move them.
 Ids support(std::span<const double> student_logits, std::span<const double> teacher_logits, std::int32_t k);
 
 // eq. union-distributions: softmax of the given logits; -inf gives 0.
@@ -52,10 +53,6 @@ double concentration(std::span<const double> q_plus, int n_deficit);
 double transport_budget(double concentration, const ObjectiveOptions& options);
 double bounded_potential(double potential, double budget);
 
-// Up to kPoolDraws distinct addressed ids outside the student's top-k, in the order drawn.
-Ids background_pool(const Ids& student_top_k, std::int32_t real_ids, std::uint64_t seed,
-                    const StateAddress& address);
-
 // A pair to move. For the destination controls `destination` is the control's token b', while `target` is
 // that of the pair (a, b) that was drawn from the coupling.
 struct Pair {
@@ -63,18 +60,6 @@ struct Pair {
   std::int32_t destination = 0;
   double target = 0;
 };
-
-// The pool with the student's logits at it.
-struct Pool {
-  Ids ids;
-  Values student_logits;
-};
-
-// m independent draws from q- x q+, sampled by inverse distribution function from the words of addressed draw
-// i: word 0 draws a, word 1 draws b, word 2 draws a control's b'. Empty when the state is not routed, or when
-// a control finds no destination.
-std::vector<Pair> sample_pairs(const Transport& state, const Pool& pool, const ObjectiveOptions& options,
-                               std::uint64_t seed, const StateAddress& address);
 
 // The target of the pair of ids (a, b), both in U. Throws UserError where they are not.
 double pair_target(const Transport& state, std::int32_t source, std::int32_t destination,

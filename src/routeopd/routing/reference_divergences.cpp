@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/routing/reference_divergences.h"
 
@@ -108,6 +107,32 @@ double leakage(std::span<const double> teacher_logits, std::span<const double> b
     if (teacher[v] <= before[v]) outside += gain;
   }
   return outside / (all + delta_diag);
+}
+
+Values potential_wide_step(const Transport& state) {
+  Values logits = state.student_logits;
+  for (std::size_t i = 0; i < state.bounded.size(); ++i) logits[i] += state.bounded[i];
+  return softmax(logits);
+}
+
+Values pair_isolated_step(const Transport& state, const Pair& pair) {
+  Values logits = state.student_logits;
+  logits[position_in(state.ids, pair.destination)] += pair.target / 2;
+  logits[position_in(state.ids, pair.source)] -= pair.target / 2;
+  return softmax(logits);
+}
+
+double mass_after(const Transport& state, std::span<const double> p_after) {
+  double distance = 0;
+  for (std::size_t i = 0; i < p_after.size(); ++i) distance += std::abs(p_after[i] - state.p_teacher[i]);
+  return distance / 2;
+}
+
+double retained_after(const Transport& state, double student_mass) {
+  double growth = 1;
+  for (std::size_t i = 0; i < state.bounded.size(); ++i)
+    growth += state.p_student[i] * std::expm1(state.bounded[i]);
+  return student_mass * growth / (1 - student_mass + student_mass * growth);
 }
 
 }  // namespace routeopd::routing::reference

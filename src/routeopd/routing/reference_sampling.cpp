@@ -1,6 +1,6 @@
-// The reference's drawing of pairs: the product coupling and the five destination controls.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/routing/reference_sampling.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -8,8 +8,6 @@
 #include <numeric>
 #include <optional>
 #include <tuple>
-
-#include "routeopd/routing/reference.h"
 
 namespace routeopd::routing::reference {
 namespace {

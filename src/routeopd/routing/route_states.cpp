@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/routing/route_states.h"
 
@@ -166,7 +165,7 @@ class RangeRouter {
     }
   }
 
-  // Share of q+ on the distinct destinations that were chosen; an id outside D has none.
+  // Share of q+ on the distinct destinations that the pairs use; an id outside D counts nothing.
   float coverage() {
     float covered = 0;
     counted_.clear();
@@ -177,7 +176,9 @@ class RangeRouter {
       counted_.push_back({&deficit, deficit});
       deficit = 0;  // counted once
     }
-    for (const auto& [deficit, value] : counted_) *deficit = value;
+    // Backwards: of a destination that came twice, the first entry holds its deficit.
+    for (auto counted = counted_.rbegin(); counted != counted_.rend(); ++counted)
+      *counted->first = counted->second;
     return covered / state_.total_deficit;
   }
 

@@ -1,6 +1,5 @@
 // The routing operator over a batch of states, fast: single precision, vectorised, threads over states. Equal
-// to `reference` within single precision; O(k + m) a state after the union of the ids.
-//
+// to `reference` within single precision; O(k + m) per state after the union of the ids.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/routing/union_builder.h"
 
@@ -56,7 +55,7 @@ void rank_slots(UnionState::Slots& slot, std::size_t count) {
 }
 
 // Moves the ranked slots that the student can reach to the front of the union, in order. Without branches:
-// about every third slot is a gap, in no pattern that a processor could foresee.
+// about every third slot is a gap, in no pattern that a processor could predict.
 void compact(UnionState& state, std::size_t slots) {
   const std::int32_t* from_ids = state.slots.ranked_ids.data();
   const float* from_student = state.slots.ranked_student.data();
@@ -118,9 +117,9 @@ Validity build_union(const StateBatch& batch, std::int64_t at, UnionState& state
   rank_slots(slot, slots);
 
   // Every slot goes to its rank, the teacher's first: where both lists have an id the student's slot stays,
-  // with a gap behind it. Gaps, like ids that the student cannot reach, are at -inf in the student and are
-  // squeezed out after. Plain local pointers, and no bytes: through vectors or chars the compiler must expect
-  // every store to move the rest.
+  // with a gap after it. Gaps, like ids that the student cannot reach, are at -inf in the student and are
+  // squeezed out afterwards. Plain local pointers, and no bytes: through vectors or chars the compiler must
+  // assume that every store may change the others.
   std::int32_t* ids = slot.ranked_ids.data();
   std::int32_t* owner = slot.owner.data();
   float* student = slot.ranked_student.data();

@@ -1,5 +1,4 @@
 // Forms the union of both models' top-k at one state (eq. topk-union) inside the fast kernel.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

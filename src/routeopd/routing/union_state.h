@@ -1,5 +1,4 @@
 // The union of one state inside the fast kernel: working memory that a thread reuses from state to state.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

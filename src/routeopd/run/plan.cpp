@@ -7,9 +7,11 @@
 #include "routeopd/base/system.h"
 #include "routeopd/engine/kv_plan.h"
 #include "routeopd/engine/local_engine.h"
+#include "routeopd/formats/weight_table.h"
+#include "routeopd/model/decoder.h"
 #include "routeopd/model/heads/dense_head.h"
 #include "routeopd/model/inference/kv_storage.h"
-#include "routeopd/model/model.h"
+#include "routeopd/model/model_files.h"
 #include "routeopd/objective/objective.h"
 #include "routeopd/probe/mismatch.h"
 #include "routeopd/routing/route_states.h"
@@ -30,22 +32,20 @@ std::int64_t times(std::int64_t a, std::int64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? kMostBytes : std::min(product, kMostBytes);
 }
 
-std::int64_t parameters_of(const formats::ModelConfig& config) {
-  return model::shape_model(config).parameter_count();
-}
-
 // The engine's copy of the weights: every matrix in panels, the head included, without the embedding.
 std::int64_t panel_bytes(const formats::ModelConfig& config, std::int64_t bytes_per_weight) {
   const std::int64_t table = config.vocab_size * config.hidden_size;
-  return bytes_per_weight * (parameters_of(config) - (config.tie_word_embeddings ? 0 : table));
+  return bytes_per_weight * (formats::parameter_count(config) - (config.tie_word_embeddings ? 0 : table));
 }
 
-// Floats that autograd holds per token and block, by the forward in model/decoder.cpp: residuals and norms,
-// projections before and after rotation, attention's inputs and outputs, the gated feed-forward.
-std::int64_t activation_floats(const formats::ModelConfig& config) {
-  const std::int64_t queries = config.num_attention_heads * config.head_dim;
-  const std::int64_t keys = config.num_key_value_heads * config.head_dim;
-  return 4 * config.hidden_size + 7 * queries + 5 * keys + 4 * config.intermediate_size;
+// The optimizer over tensors that have shapes and no memory.
+std::unique_ptr<train::Optimizer> planned_optimizer(const formats::ModelConfig& config,
+                                                    const train::OptimizerSection& options) {
+  std::vector<model::Parameter> weights;
+  const auto shapes_alone = at::TensorOptions(at::kFloat).device(at::kMeta);
+  for (const formats::WeightRow& row : formats::weight_table(config))
+    weights.push_back({row.name, at::empty(row.shape, shapes_alone)});
+  return train::make_optimizer(std::move(weights), options);
 }
 
 class Planner {
@@ -81,8 +81,8 @@ class Planner {
   }
 
   void count() {
-    plan_.student_parameters = parameters_of(student_);
-    plan_.teacher_parameters = teacher_ ? parameters_of(*teacher_) : 0;
+    plan_.student_parameters = formats::parameter_count(student_);
+    plan_.teacher_parameters = teacher_ ? formats::parameter_count(*teacher_) : 0;
     plan_.prompts = std::ssize(prompts_);
     std::int64_t all = 0, responses = 0;
     for (const Prompt& prompt : prompts_) {
@@ -114,8 +114,7 @@ class Planner {
 
   void weights() {
     const bool rounded = recipe_.student.dtype == train::Dtype::kBfloat16;
-    const auto optimizer =
-        train::make_optimizer(model::trainable(model::shape_model(student_)), recipe_.optimizer);
+    const auto optimizer = planned_optimizer(student_, recipe_.optimizer);
     add("student", kFloat * plan_.student_parameters, "weights, float32");
     add("student, for the engine", panel_bytes(student_, rounded ? 2 : kFloat), "laid out in panels");
     if (teacher_) {
@@ -172,8 +171,8 @@ class Planner {
     const std::int64_t bytes = recipe_.student.dtype == train::Dtype::kBfloat16 ? 2 : kFloat;
     const std::int64_t layers = student_.num_hidden_layers;
     const std::int64_t floats = recipe_.train.recompute
-                                    ? layers * student_.hidden_size + 2 * activation_floats(student_)
-                                    : layers * activation_floats(student_);
+                                    ? layers * student_.hidden_size + 2 * model::activation_floats(student_)
+                                    : layers * model::activation_floats(student_);
     add("activations", times(tokens, floats * bytes),
         fmt::format("of {} tokens{}", grouped(tokens), recipe_.train.recompute ? ", recomputed" : ""));
     if (objective::make_objective(recipe_.objective)->dense() || recipe_.objective.k == routing::kFullSupport)

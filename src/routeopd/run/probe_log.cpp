@@ -10,7 +10,9 @@
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/json_lines.h"
 #include "routeopd/formats/weight_files.h"
+#include "routeopd/probe/bank_file.h"
 #include "routeopd/probe/prober.h"
+#include "routeopd/probe/state_scores.h"
 #include "routeopd/probe/summary.h"
 
 namespace routeopd::run {

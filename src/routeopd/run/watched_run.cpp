@@ -43,11 +43,18 @@ SuiteEvaluator::SuiteEvaluator(const train::Recipe& recipe, const tokenizer::Tok
 Json SuiteEvaluator::evaluate(const fs::path& directory, const model::Model& student, const Json& identity,
                               const eval::EvalWatch& watch) const {
   const Json protocol = eval::protocol_json(identity, protocol_, suites_);
+  grade_again(directory, identity);
   if (const auto summary = eval::finished_evaluation(directory, protocol)) return *summary;
   std::error_code ignored;
   if (!eval::is_resumable(directory, protocol)) fs::remove_all(directory, ignored);
   engine::LocalEngine engine(student, tokenizer_.real_ids());
   return eval::evaluate_into(directory, engine, suites_, protocol_, tokenizer_, identity, watch).summary;
+}
+
+void SuiteEvaluator::grade_again(const fs::path& directory, const Json& identity) const {
+  if (!eval::grade_again(directory, suites_, protocol_, tokenizer_, identity)) return;
+  std::error_code ignored;
+  fs::remove(directory / "labels.jsonl", ignored);  // they go with the grades
 }
 
 WatchedRun::WatchedRun(const train::Recipe& recipe, train::Inputs& inputs, const SuiteEvaluator& evaluator)
@@ -72,12 +79,13 @@ void WatchedRun::after(const StepMetrics& metrics, const RunEvents& events) {
 // [eval] may change when a run is resumed: a complete evaluation of the step that it resumes from is kept.
 void WatchedRun::evaluate(std::int64_t step, const RunEvents& events) {
   const fs::path directory = fs::path(recipe_.out) / "eval" / fmt::format("step_{}", step);
+  const Json identity = {{"path", recipe_.out}, {"step", step}};
+  evaluator_.grade_again(directory, identity);
   if (!eval::is_complete(directory)) {
     const Json summary =
-        evaluator_.evaluate(directory, inputs_.student, {{"path", recipe_.out}, {"step", step}},
-                            [&](const eval::EvalProgress& progress) {
-                              if (events.evaluating) events.evaluating(step, progress);
-                            });
+        evaluator_.evaluate(directory, inputs_.student, identity, [&](const eval::EvalProgress& progress) {
+          if (events.evaluating) events.evaluating(step, progress);
+        });
     evaluation_note_ = fmt::format(", Avg@{} {:.1f} % at step {}", evaluator_.protocol().n,
                                    100 * summary["avg"].get<double>(), step);
   }

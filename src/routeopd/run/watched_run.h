@@ -33,6 +33,9 @@ class SuiteEvaluator {
   Json evaluate(const std::filesystem::path& directory, const model::Model& student, const Json& identity,
                 const eval::EvalWatch& watch = {}) const;
 
+  // eval::grade_again(), for an evaluation by another extractor; labels of its responses are removed.
+  void grade_again(const std::filesystem::path& directory, const Json& identity) const;
+
  private:
   eval::Protocol protocol_;
   std::vector<eval::Suite> suites_;

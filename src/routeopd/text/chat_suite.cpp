@@ -10,7 +10,7 @@ OrderedJson parsed(const char* text) {
   return formats::parse_ordered_json(text, "chat suite");
 }
 
-// Roles and turns as training prompts and tool users have them; texts that tokenizers are known to differ on.
+// Roles and turns as in training prompts and tool use; texts on which tokenizers are known to differ.
 std::vector<SuiteChat> make_suite() {
   const OrderedJson prompt = {{"add_generation_prompt", true}};
   const OrderedJson whole = {{"add_generation_prompt", false}};
@@ -18,10 +18,13 @@ std::vector<SuiteChat> make_suite() {
   const OrderedJson tools = parsed(R"({"add_generation_prompt":true,"tools":[{"type":"function","function":{
     "name":"add","description":"Adds two numbers <exactly>.","parameters":{"type":"object","properties":{
     "a":{"type":"number"},"b":{"type":"number","default":0.5}},"required":["a"]}}}]})");
-  const OrderedJson problem = parsed(R"([{"role":"user","content":
-    "Find $\\frac{1}{2}+\\frac{1}{3}$.\n\nPlease reason step by step, and put your final answer within \\boxed{}."}])");
+  const OrderedJson problem =
+      parsed(R"([{"role":"user","content":
+    "Find $\\frac{1}{2}+\\frac{1}{3}$.\n\n)"
+             R"(Please reason step by step, and put your final answer within \\boxed{}."}])");
   const OrderedJson turns = parsed(R"([{"role":"system","content":"You are a careful mathematician."},
-    {"role":"user","content":"What is 12 * 12?"},{"role":"assistant","content":"<think>\n12 * 12\n</think>\n\n144"},
+    {"role":"user","content":"What is 12 * 12?"},
+    {"role":"assistant","content":"<think>\n12 * 12\n</think>\n\n144"},
     {"role":"user","content":"And times 1000000007?"}])");
   const OrderedJson called = parsed(R"([{"role":"user","content":"Add 2 and 3."},
     {"role":"assistant","content":"","tool_calls":[{"type":"function","function":{"name":"add",

@@ -1,5 +1,5 @@
-// The fixed suite of structured chats on which two models must agree, id for id, before one may teach the other.
-//
+// The fixed suite of structured chats on which two models must agree, id for id, before one may teach the
+// other.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@ struct SuiteChat {
   OrderedJson options;  // of the template
 };
 
-// Never changed, only added to: reports are compared across versions.
+// Chats are only added, never changed: reports are compared across versions.
 const std::vector<SuiteChat>& chat_suite();
 
 }  // namespace routeopd::text

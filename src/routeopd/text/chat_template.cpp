@@ -13,7 +13,7 @@
 namespace routeopd::text {
 namespace {
 
-// Of apply_chat_template, and of no template.
+// Options of apply_chat_template that are not passed to templates.
 constexpr std::array<std::string_view, 12> kNotForTemplates{
     "messages",         "conversation",
     "chat_template",    "tokenize",
@@ -22,7 +22,8 @@ constexpr std::array<std::string_view, 12> kNotForTemplates{
     "return_dict",      "return_assistant_tokens_mask",
     "tokenizer_kwargs", "sanitize_control_tokens"};
 
-// Reasoning under every name that templates look for: {"thinking": r, **message, "reasoning_content": r}.
+// The message with its reasoning under every name that templates read: {"thinking": r, **message,
+// "reasoning_content": r}.
 OrderedJson with_reasoning(const OrderedJson& message) {
   for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
     const auto found = message.find(name);
@@ -56,7 +57,7 @@ void expect_objects(const OrderedJson& options, const char* name) {
   }
 }
 
-// transformers' own mark. A template that trims a message's text also takes the mark's space, which shows that it trims.
+// The mark of transformers. A template that trims a message's text also removes the mark's space.
 constexpr std::string_view kMark = "CONTINUE_FINAL_MESSAGE_TAG ";
 constexpr std::string_view kTrimmedMark = "CONTINUE_FINAL_MESSAGE_TAG";
 
@@ -71,7 +72,7 @@ std::vector<std::string> fields_of(const OrderedJson& message, const std::string
   return fields;
 }
 
-// The last block of a list of contents that has a text, marked; the text as it was.
+// Marks the last block with a text in a list of contents; returns that text as it was.
 std::string mark_last_text(OrderedJson& blocks) {
   for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
     if (!block->is_object() || !block->contains("text")) continue;
@@ -84,8 +85,8 @@ std::string mark_last_text(OrderedJson& blocks) {
   throw UserError("continue_final_message: expected a text in the last message, got none");
 }
 
-// When continue_final_message asks for it, appends a mark to the text of the last message and returns that text as it
-// was. Throws UserError where the message has no text.
+// When continue_final_message asks for it, appends a mark to the text of the last message and returns that
+// text as it was. Throws UserError where the message has no text.
 std::optional<std::string> mark_final_message(OrderedJson& messages, const OrderedJson& options,
                                               std::string_view source) {
   const auto option = options.find("continue_final_message");
@@ -116,8 +117,8 @@ std::optional<std::string> mark_final_message(OrderedJson& messages, const Order
   return content;
 }
 
-// The rendered text up to the mark: it ends where the last message does, so that a model continues that message. Throws
-// UserError when the template dropped the mark or the message.
+// The rendered text up to the mark: it ends where the last message does, so that a model continues that
+// message. Throws UserError when the template dropped the mark or the message.
 std::string cut_at_mark(std::string rendered, const std::string& content_before) {
   const std::string_view content = python::strip_right(python::strip_left(content_before));
   const std::size_t mark = rendered.rfind(kTrimmedMark);

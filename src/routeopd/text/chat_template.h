@@ -1,6 +1,6 @@
 // Chat templates: messages to the text that a model reads, byte for byte as transformers' apply_chat_template
-// (transformers 5, jinja2 3.1, Python 3.11). A template is untrusted: its work, its memory and its nesting are bounded, and
-// what is not supported is refused by name and line.
+// (transformers 5, jinja2 3.1, Python 3.11). A template is untrusted: its work, its memory and its nesting
+// are bounded, and what is not supported is refused by name and line.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,13 +20,14 @@ namespace routeopd::text {
 
 class ChatTemplate {
  public:
-  // `variables`: what transformers passes beside the messages, such as bos_token and eos_token. Throws UserError with the
-  // line of what is not jinja.
+  // `variables`: what transformers passes in addition to the messages, such as bos_token and eos_token.
+  // Throws UserError naming the line that is not jinja.
   explicit ChatTemplate(std::string source, OrderedJson variables = OrderedJson::object());
 
-  // `options`: tools, documents, add_generation_prompt, continue_final_message, and any variable of the template's own,
-  // such as enable_thinking or date_string; they win over `variables`. tools = [] is not the same as no tools. Throws
-  // UserError where Python throws, the template's own raise_exception included. May be called from several threads.
+  // `options`: tools, documents, add_generation_prompt, continue_final_message, and variables of the
+  // template's own, such as enable_thinking or date_string; they override `variables`. tools = [] differs
+  // from no tools. Throws UserError where Python raises, including the template's own raise_exception.
+  // Threads may share one.
   std::string render(const OrderedJson& messages, const OrderedJson& options = OrderedJson::object()) const;
 
   const std::string& source() const { return source_; }

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/text/compatibility.h"
 
@@ -21,9 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kShown = 60;  // bytes of a text that are shown
+constexpr std::size_t kShown = 60;  // bytes of a text to show
 
-// All that is compared of one directory.
+// What is compared of one directory.
 struct Side {
   explicit Side(const fs::path& directory)
       : tokenizer(directory),
@@ -116,7 +115,7 @@ std::string merge_shown(const tokenizer::TokenizerFile& file, std::size_t i) {
   return fmt::format("{} {}", file.merges->side(2 * i), file.merges->side(2 * i + 1));
 }
 
-// All that makes ids of text beside the vocabulary: a suite of chats meets few of the merges.
+// The other parts that turn text into ids: a suite of chats uses few of the merges.
 CompatibilityCheck check_pipeline(const fs::path& student, const fs::path& teacher) {
   const tokenizer::TokenizerFile ours = tokenizer_file_in(student), theirs = tokenizer_file_in(teacher);
   const auto apart = [](const std::string& what, const std::string& left, const std::string& right) {
@@ -217,7 +216,7 @@ CompatibilityCheck check_template(const Side& student, const Side& teacher) {
   return {"template", true, fmt::format("the same text, {}", fmt::join(ours, ", "))};
 }
 
-// A chat as ids; where the template refuses it, why.
+// A chat as ids, or why the template refuses it.
 struct Rendered {
   std::vector<std::int32_t> ids;
   std::string refused;
@@ -227,7 +226,7 @@ Rendered rendered(const Side& side, const SuiteChat& chat) {
   try {
     if (side.templates)
       return {side.tokenizer.encode(side.templates->render(chat.messages, chat.options)), ""};
-    std::string text;  // without a template, what is said
+    std::string text;  // without a template, the contents alone
     for (const auto& message : chat.messages) text += message["content"].get<std::string>() + "\n";
     return {side.tokenizer.encode(text, true), ""};
   } catch (const UserError& error) {

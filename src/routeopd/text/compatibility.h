@@ -1,6 +1,6 @@
-// The compatibility gate: may one model teach another token by token? Only when an id means the same to both, and when a
-// chat becomes the same ids. Rows that pad an embedding beyond the tokenizer's ids may differ in number.
-//
+// The compatibility gate: may one model teach another token by token? Only if every id means the same to
+// both, and every chat gives the same ids. Padding rows of the embeddings, beyond the tokenizer's ids, may
+// differ in number.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,8 +25,8 @@ struct Compatibility {
   std::string first_difference() const;
 };
 
-// Reads tokenizer files, templates and configurations of both directories; no weights. Throws UserError when one of them
-// cannot be read.
+// Reads tokenizer files, templates and configurations of both directories; no weights. Throws UserError when
+// one of them cannot be read.
 Compatibility check_compatibility(const std::filesystem::path& student, const std::filesystem::path& teacher);
 
 }  // namespace routeopd::text

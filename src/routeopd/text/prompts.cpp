@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/text/prompts.h"
 
@@ -64,7 +63,7 @@ PromptTemplate::PromptTemplate(std::string words, const std::filesystem::path& d
     if (!directory.empty()) chat_ = read_chat_templates(directory);
   } catch (const UserError& error) {
     if (words_ == "chat") throw;
-    unreadable_ = error.what();  // told when a chat comes
+    unreadable_ = error.what();  // thrown when a chat is rendered
   }
   if (words_ == "chat") {
     if (!chat_)

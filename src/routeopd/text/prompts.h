@@ -1,5 +1,4 @@
 // Prompt files: JSONL of {"id", "problem" | "messages" | "prompt" | "prompt_ids", "answer"?, "response"?}.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,19 +13,21 @@
 
 namespace routeopd::text {
 
-// What `chat` asks for behind a problem.
+// What `chat` asks for after a problem.
 inline constexpr const char* kChatRequest =
     "Please reason step by step, and put your final answer within \\boxed{}.";
 
-// How a problem becomes what the student reads: `chat` (problem, blank line and kChatRequest as one user message through
-// the model's chat template), `raw` (the problem itself), or a text in which {problem} is replaced.
+// How a problem becomes what the student reads: `chat` (problem, blank line and kChatRequest as one user
+// message through the model's chat template), `raw` (the problem itself), or a text in which {problem} is
+// replaced.
 class PromptTemplate {
  public:
-  // `directory`: the model's, for its chat template. Throws UserError for a text without {problem}, and for `chat` where
-  // the directory has no template.
+  // `directory`: the model's, for its chat template. Throws UserError for a text without {problem}, and for
+  // `chat` where the directory has no template.
   explicit PromptTemplate(std::string words, const std::filesystem::path& directory = {});
 
-  // What is encoded. Around plain text go the ids that the tokenizer's post-processor adds; a chat template writes its own.
+  // What is encoded. Plain text gets the ids that the tokenizer's post-processor adds; a chat template writes
+  // its own.
   struct Words {
     std::string text;
     bool add_special = true;
@@ -38,11 +39,12 @@ class PromptTemplate {
  private:
   std::string words_;
   std::optional<ChatTemplates> chat_;
-  std::string unreadable_;  // why the template could not be read; empty where it could
+  std::string unreadable_;  // why the template could not be read, or empty
 };
 
-// Reads a file of prompts. `problem` goes through the template, `messages` through the chat template, `prompt` is taken as
-// it is, `prompt_ids` need no tokenizer (null). A response is encoded and ended by `eos` (-1: not ended). Errors name the line.
+// Reads a file of prompts. `problem` goes through the template, `messages` through the chat template,
+// `prompt` is encoded as it is, `prompt_ids` need no tokenizer (null). A response is encoded and followed by
+// `eos` unless it is -1. Errors name the line.
 std::vector<Prompt> read_prompts(const std::string& path, const PromptTemplate& words,
                                  const tokenizer::Tokenizer* tokenizer, std::int32_t eos = -1);
 

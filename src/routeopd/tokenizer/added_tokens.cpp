@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/tokenizer/added_tokens.h"
 
@@ -14,7 +13,7 @@
 namespace routeopd::tokenizer {
 namespace {
 
-constexpr std::size_t kMaxContent = 1024;  // a search for tokens takes at most this many steps a byte
+constexpr std::size_t kMaxContent = 1024;  // a search takes at most this many steps per byte
 
 AddedToken token_of(const Json& entry) {
   if (!entry.is_object()) throw UserError("expected an object, got {}", entry.type_name());
@@ -34,7 +33,7 @@ AddedToken token_of(const Json& entry) {
   return token;
 }
 
-// Where the character before `at` begins.
+// The position of the character before `at`.
 std::size_t before(std::string_view text, std::size_t at) {
   do {
     --at;
@@ -45,8 +44,8 @@ std::size_t before(std::string_view text, std::size_t at) {
 bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
   const std::uint8_t* classes = char_classes();
   const bool word_before = begin > 0 && (classes_at(classes, text, before(text, begin)) & kWordChar) != 0;
-  const bool word_behind = end < text.size() && (classes_at(classes, text, end) & kWordChar) != 0;
-  return !word_before && !word_behind;
+  const bool word_after = end < text.size() && (classes_at(classes, text, end) & kWordChar) != 0;
+  return !word_before && !word_after;
 }
 
 }  // namespace
@@ -62,7 +61,8 @@ std::vector<AddedToken> read_added_tokens(const Json& list, const Vocabulary& vo
     if (!contents.insert(token.content).second)
       throw UserError("expected each token once, got {} twice", token.content);
     token.id = vocabulary.id_of(token.content);
-    // The library's count: on from the vocabulary's size, or from the largest id of an added token before.
+    // As `tokenizers` numbers them: from the vocabulary's size, or from the largest id of an earlier added
+    // token.
     if (token.id < 0) token.id = next_id;
     next_id = std::max(next_id, token.id + 1);
     if (vocabulary.has(token.id) && vocabulary.token_of(token.id) != token.content)
@@ -107,7 +107,7 @@ std::int32_t TokenCutter::child_of(std::int32_t node, char byte) const {
   return found == children_.end() ? -1 : found->second;
 }
 
-// The next place where a token could begin. Most files' tokens begin with one byte, '<'.
+// The next position where a token could begin. In most files all tokens begin with the same byte, '<'.
 std::size_t TokenCutter::next_beginning(std::string_view text, std::size_t from) const {
   if (beginnings_.empty()) return text.size();
   if (beginnings_.size() == 1) {
@@ -136,13 +136,13 @@ TokenCutter::Found TokenCutter::find(std::string_view text, std::size_t from) co
   return {text.size(), text.size(), nullptr};
 }
 
-// As the library does it: matches are found first, none overlapping another, and their white space is taken after.
-// So a token that another one's white space holds is still found, and what is plain goes on from its end.
+// As `tokenizers` does: first all matches are found, none overlapping another, then each takes its white
+// space. So a token inside another token's white space is still found, and plain text resumes after it.
 void TokenCutter::cut(std::string_view text, std::vector<Piece>& pieces) const {
   const std::uint8_t* classes = char_classes();
   const auto is_space = [&](std::size_t at) { return (classes_at(classes, text, at) & kWhiteSpace) != 0; };
-  std::size_t plain = 0;      // where the plain text not yet given out begins
-  std::size_t space_end = 0;  // of the last white space looked through, so that none is looked through twice
+  std::size_t plain = 0;      // where the plain text begins that is not yet in `pieces`
+  std::size_t space_end = 0;  // of the last white space scanned, so that none is scanned twice
   std::size_t next = 0;
   for (Found found = find(text, next); found.token != nullptr; found = find(text, next)) {
     auto [begin, end, token] = found;
@@ -150,7 +150,7 @@ void TokenCutter::cut(std::string_view text, std::vector<Piece>& pieces) const {
     if (token->single_word && !stands_alone(text, begin, end)) continue;
     if (token->lstrip) {
       while (begin > plain && is_space(before(text, begin))) begin = before(text, begin);
-      begin = std::max(begin, plain);  // where the white space of the token before ends
+      begin = std::max(begin, plain);  // not into the white space of the previous token
     }
     if (token->rstrip) {
       if (end >= space_end) {

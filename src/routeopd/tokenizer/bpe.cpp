@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/tokenizer/bpe.h"
 
@@ -17,14 +16,14 @@
 namespace routeopd::tokenizer {
 namespace {
 
-constexpr std::size_t kMaxWhole = 256;           // words above are not looked up whole before they are merged
-constexpr std::size_t kMaxScratch = 16U << 20U;  // bytes of each table that are kept for the next word
+constexpr std::size_t kMaxWhole = 256;  // bytes; longer words are merged without looking them up first
+constexpr std::size_t kMaxScratch = 16U << 20U;  // bytes of each table to keep for the next word
 
 std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
   return static_cast<std::uint64_t>(left) << 32U | static_cast<std::uint32_t>(right);
 }
 
-// The model's tokens, where the fields around them are as expected.
+// The model's tokens, after checking the other fields.
 const TokenizerFile::Tokens& tokens_of(const TokenizerFile& file) {
   const Json& model = formats::value_or_null(file.rest, "model");
   if (!model.is_object()) throw UserError("expected an object, got {}", model.type_name());
@@ -64,7 +63,7 @@ Bpe::Bpe(const TokenizerFile& file, bool byte_level)
       std::make_unique<std::atomic<std::uint8_t>[]>(static_cast<std::size_t>(vocabulary_.largest_id() + 1));
 }
 
-// Where every byte has a symbol nothing is ever unknown, and what the file says of it does not matter.
+// If every byte has a symbol, nothing is ever unknown and the file's unknown token is not used.
 void Bpe::read_unknown(const Json& model) {
   const bool complete = vocabulary_.byte_level() && std::none_of(byte_ids_.begin(), byte_ids_.end(),
                                                                  [](std::int32_t id) { return id < 0; });
@@ -97,7 +96,7 @@ void Bpe::read_merges(const TokenizerFile::Merges& merges) {
     joined.assign(left).append(right);
     const std::int32_t left_id = vocabulary_.id_of(left);
     const std::int32_t right_id = vocabulary_.id_of(right);
-    id = vocabulary_.id_of(joined, id + 1);  // trained ones are numbered in the order of their merges
+    id = vocabulary_.id_of(joined, id + 1);  // training numbers tokens in the order of merges
     if (left_id < 0 || right_id < 0 || id < 0)
       throw UserError("expected tokens of the vocabulary, got {}, which with its two sides is not",
                       Json::array({left, right}).dump());
@@ -105,7 +104,7 @@ void Bpe::read_merges(const TokenizerFile::Merges& merges) {
     std::size_t at = folded_product(pair, key_) & (merges_.size() - 1);
     while (merges_[at].pair != kFree && merges_[at].pair != pair) at = (at + 1) & (merges_.size() - 1);
     if (merges_[at].pair == kFree) ++merge_count_;
-    merges_[at] = {pair, static_cast<std::int32_t>(i), id};  // of a pair listed twice, the last counts
+    merges_[at] = {pair, static_cast<std::int32_t>(i), id};  // of a pair listed twice the last counts
   }
 }
 
@@ -133,7 +132,7 @@ void Bpe::append_ids(std::string_view word, std::vector<std::int32_t>& ids, Scra
     }
   }
   const std::size_t begin = ids.size();
-  if (word.size() <= kShort) {  // bytes, and so no more symbols
+  if (word.size() <= kShort) {  // in bytes, and there are no more symbols than bytes
     append_symbols(word, ids);
     merge_short(ids, begin);
   } else {
@@ -148,7 +147,8 @@ void Bpe::append_ids(std::string_view word, std::vector<std::int32_t>& ids, Scra
 }
 
 void Bpe::append_symbols(std::string_view word, std::vector<std::int32_t>& symbols) const {
-  // As the library does it: an unknown token waits for the next known symbol, and byte tokens do not make it go.
+  // As `tokenizers` does: an unknown token is held until the next known symbol; byte tokens do not release
+  // it.
   bool waiting = false;
   const auto flush = [&] {
     if (waiting) symbols.push_back(unknown_);
@@ -175,7 +175,7 @@ void Bpe::append_symbols(std::string_view word, std::vector<std::int32_t>& symbo
   flush();
 }
 
-// The pair of lowest rank is looked for among all: in a few symbols, quicker than any queue.
+// Searches all pairs for the lowest rank: for a few symbols, faster than any queue.
 void Bpe::merge_short(std::vector<std::int32_t>& ids, std::size_t begin) const {
   std::size_t count = ids.size() - begin;
   if (count < 2) return;
@@ -220,25 +220,26 @@ void Bpe::merge_long(Scratch& scratch) const {
   }
 }
 
-// A symbol that was merged covers several places of the word. Its id stands at the first of them, the others hold -1; how
-// many there are stands at the first and at the last, so that both neighbours are found.
+// A merged symbol covers several positions of the word. Its id is at the first of them, the others hold -1;
+// its length is at the first and at the last, so that both neighbours can be found.
 template <class Queue>
 void Bpe::merge_linked(Queue& queue, Scratch& scratch) const {
   const auto count = static_cast<std::int32_t>(scratch.symbols.size());
   std::int32_t* const symbols = scratch.symbols.data();
-  const auto offer = [&](std::int32_t left, std::int32_t right) {  // the pair at these places, if it is one
+  const auto offer = [&](std::int32_t left,
+                         std::int32_t right) {  // queues the pair at these positions if it has a merge
     const Merge* merge = merge_of(symbols[left], symbols[right]);
     if (merge != nullptr) queue.push({merge->rank, left});
   };
   for (std::int32_t place = 0; place + 1 < count; ++place) offer(place, place + 1);
   if (queue.empty()) return;
   scratch.lengths.assign(static_cast<std::size_t>(count), 1);
-  std::uint16_t* const lengths = scratch.lengths.data();  // fit: see vocabulary.h
+  std::uint16_t* const lengths = scratch.lengths.data();  // a token is shorter than 64 kB (vocabulary.h)
   while (!queue.empty()) {
     const auto [rank, place] = queue.pop();
     const std::int32_t right = place + lengths[place];
     if (symbols[place] < 0 || right == count) continue;
-    // An offer is out of date when either side has become another symbol since.
+    // An offer is stale if either side has become another symbol since.
     const Merge* merge = merge_of(symbols[place], symbols[right]);
     if (merge == nullptr || merge->rank != rank) continue;
     const std::int32_t end = right + lengths[right];

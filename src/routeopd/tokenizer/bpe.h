@@ -1,5 +1,6 @@
-// Byte-pair encoding: the "model" of tokenizer.json. A word's symbols, its bytes or its characters, are joined pair by
-// pair, the merge of lowest rank first and the leftmost among equals, until no pair has a merge.
+// Byte-pair encoding: the "model" of tokenizer.json. A word's symbols, its bytes or its characters, are
+// joined pair by pair, the merge of lowest rank first and the leftmost among equals, until no pair has a
+// merge.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,23 +20,24 @@ namespace routeopd::tokenizer {
 
 class Bpe {
  public:
-  // `byte_level`: words are bytes, which the vocabulary spells (byte_level.h); else characters. Throws UserError
-  // naming the field of the file's model that is wrong or not supported.
+  // `byte_level`: words are bytes, spelled as in byte_level.h; otherwise characters. Throws UserError naming
+  // the field of the file's model that is wrong or not supported.
   Bpe(const TokenizerFile& file, bool byte_level);
 
-  // What a long word needs while it is merged, kept to spare allocations. One a thread.
+  // Buffers for merging long words, kept to save allocations. One per thread.
   struct Scratch {
     std::vector<std::int32_t> symbols;
     std::vector<std::uint16_t> lengths;
     MergeHeap heap;
     MergeBuckets buckets;
 
-    // Gives back what a very long word took.
+    // Frees what a very long word took.
     void trim();
   };
 
-  // Appends the ids of one word. What has no symbol in the vocabulary becomes byte tokens or the unknown token,
-  // where the model has them, and else is dropped, as in `tokenizers`. O(n log n) in the word's length.
+  // Appends the ids of one word. What has no symbol in the vocabulary becomes byte tokens or the unknown
+  // token if the model has them, and is dropped otherwise, as in `tokenizers`. O(n log n) in the word's
+  // length.
   void append_ids(std::string_view word, std::vector<std::int32_t>& ids, Scratch& scratch) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
@@ -44,13 +46,13 @@ class Bpe {
 
  private:
   struct Merge {
-    std::uint64_t pair;  // left id << 32 | right id; kFree where the place is free
+    std::uint64_t pair;  // left id << 32 | right id; kFree in a free slot
     std::int32_t rank;
     std::int32_t id;
   };
   static constexpr std::uint64_t kFree = ~std::uint64_t{0};
-  static constexpr std::size_t kShort = 32;  // symbols of a word that is merged by looking over all its pairs
-  static constexpr std::size_t kMedium = 4096;  // and of one whose pairs wait in a plain heap
+  static constexpr std::size_t kShort = 32;     // most symbols to merge by searching all pairs
+  static constexpr std::size_t kMedium = 4096;  // most symbols to merge with one heap
 
   void read_merges(const TokenizerFile::Merges& merges);
   void read_unknown(const Json& model);
@@ -73,8 +75,8 @@ class Bpe {
   bool fuse_unknown_ = false;
   bool ignore_merges_ = false;
 
-  // What merging makes of a token's own text, found out when it is first met: the token, or something else. Threads
-  // that find it out at once write the same.
+  // Whether merging a token's own text gives that token, determined when the token is first met. Threads that
+  // determine it at the same time write the same value.
   enum Whole : std::uint8_t { unasked = 0, whole = 1, broken = 2 };
   std::unique_ptr<std::atomic<std::uint8_t>[]> whole_;
 };

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/tokenizer/byte_level.h"
 
@@ -10,7 +9,7 @@
 namespace routeopd::tokenizer {
 namespace {
 
-constexpr char32_t kCodePoints = 0x144;  // one more than the last of the alphabet
+constexpr char32_t kCodePoints = 0x144;  // one past the last of the alphabet
 
 constexpr bool stands_for_itself(unsigned byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
@@ -23,7 +22,7 @@ constexpr std::array<char32_t, 256> make_code_points() {
   return code_points;
 }
 
-// The byte of each code point, -1 for one outside the alphabet.
+// The byte of each code point, -1 outside the alphabet.
 constexpr std::array<std::int16_t, kCodePoints> make_bytes() {
   std::array<std::int16_t, kCodePoints> bytes = {};
   for (std::int16_t& byte : bytes) byte = -1;

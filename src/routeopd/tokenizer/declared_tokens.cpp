@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/tokenizer/declared_tokens.h"
 
@@ -27,7 +26,7 @@ bool is_standard(const std::string& name) {
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
-// A token as a text or as {"content": …}; nullopt for null.
+// A token given as a text or as {"content": …}; nullopt for null.
 std::optional<std::string> token_of(const std::string& name, const Json& value) {
   if (value.is_null()) return std::nullopt;
   const Json& content = value.is_object() ? formats::value_or_null(value, "content") : value;
@@ -35,7 +34,8 @@ std::optional<std::string> token_of(const std::string& name, const Json& value) 
   return content.get<std::string>();
 }
 
-// Beside the standard names, transformers passes others that end in _token, and those of extra_special_tokens.
+// In addition to the standard names, transformers passes others that end in _token, and those of
+// extra_special_tokens.
 OrderedJson special_tokens(Json config, const Json& map) {
   if (!config.contains("added_tokens_decoder")) {
     for (const auto& [name, value] : map.items()) {

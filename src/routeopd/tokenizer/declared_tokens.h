@@ -1,5 +1,5 @@
-// Tokens that a model directory declares outside tokenizer.json. transformers adds those that tokenizer.json lacks, and
-// would then give other ids than the file alone: such a directory is refused.
+// Tokens that a model directory declares outside tokenizer.json. transformers adds those that tokenizer.json
+// lacks, and would then give other ids than the file alone: such a directory is refused.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,12 +11,12 @@
 namespace routeopd::tokenizer {
 
 // The special tokens of a directory by name (bos_token, eos_token, …): those of tokenizer_config.json, and of
-// special_tokens_map.json where the former has no added_tokens_decoder. Defaults that a class of transformers adds are
-// not known here.
+// special_tokens_map.json where the former has no added_tokens_decoder. Defaults that a class of transformers
+// adds are not known here.
 OrderedJson read_special_tokens(const std::filesystem::path& directory);
 
-// Checks special tokens by name, additional ones, added_tokens_decoder and added_tokens.json. Throws UserError with the
-// first that is no added token of the tokenizer, or has another id there.
+// Checks special tokens by name, additional ones, added_tokens_decoder and added_tokens.json. Throws
+// UserError with the first that is no added token of the tokenizer, or has another id there.
 void check_declared_tokens(const std::filesystem::path& directory, const Tokenizer& tokenizer);
 
 }  // namespace routeopd::tokenizer

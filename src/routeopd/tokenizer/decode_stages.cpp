@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/tokenizer/decode_stages.h"
 
@@ -12,9 +11,9 @@
 namespace routeopd::tokenizer {
 namespace {
 
-class Gatherer : public DecodeStage {
+class Collector : public DecodeStage {
  public:
-  explicit Gatherer(std::string& ready) : DecodeStage(nullptr), ready_(ready) {}
+  explicit Collector(std::string& ready) : DecodeStage(nullptr), ready_(ready) {}
   void begin() override {}
   void text(std::string_view piece) override { ready_ += piece; }
   void end() override {}
@@ -24,7 +23,7 @@ class Gatherer : public DecodeStage {
   std::string& ready_;
 };
 
-// All tokens as one.
+// Joins all tokens into one.
 class FuseStage : public DecodeStage {
  public:
   explicit FuseStage(DecodeStage* following) : DecodeStage(following) {}
@@ -47,7 +46,7 @@ class FuseStage : public DecodeStage {
   bool open_ = false;
 };
 
-// All tokens as one, made of the bytes that they spell.
+// Joins all tokens into one, made of the bytes that they spell.
 class ByteLevelStage : public FuseStage {
  public:
   explicit ByteLevelStage(DecodeStage* following) : FuseStage(following) {}
@@ -73,7 +72,8 @@ class ByteLevelStage : public FuseStage {
   LossyUtf8 reader_;
 };
 
-// "<0x4A>", in capitals or not, as its byte. The library's parser of numbers takes a sign too: "<0x+A>".
+// The byte of "<0x4A>", in upper or lower case. The number parser of `tokenizers` also accepts a sign:
+// "<0x+A>".
 std::optional<char> byte_of(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>') return std::nullopt;
   int byte = 0;
@@ -90,30 +90,30 @@ std::optional<char> byte_of(std::string_view token) {
   return static_cast<char>(byte);
 }
 
-// A run of byte tokens is one token where its bytes are UTF-8, all of them; else each byte is U+FFFD. So a run is held
-// until it ends, or until a byte breaks it.
+// A run of byte tokens becomes one token if all its bytes are UTF-8; otherwise each byte becomes U+FFFD. So a
+// run is held until it ends or a byte breaks it.
 class ByteFallbackStage : public DecodeStage {
  public:
   explicit ByteFallbackStage(DecodeStage* following) : DecodeStage(following) {}
   void begin() override {}
   void text(std::string_view piece) override {
-    if (passing_) {
+    if (forwarding_) {
       next().text(piece);
       return;
     }
     token_ += piece;
-    if (token_.size() > 6) pass();  // too long to be a byte token
+    if (token_.size() > 6) forward_token();  // too long for a byte token
   }
   void end() override {
-    const std::optional<char> byte = passing_ ? std::nullopt : byte_of(token_);
+    const std::optional<char> byte = forwarding_ ? std::nullopt : byte_of(token_);
     if (byte) {
       add(*byte);
     } else {
-      if (!passing_) pass();
+      if (!forwarding_) forward_token();
       next().end();
     }
     token_.clear();
-    passing_ = false;
+    forwarding_ = false;
   }
   void finish() override {
     end_run();
@@ -121,11 +121,11 @@ class ByteFallbackStage : public DecodeStage {
   }
 
  private:
-  void pass() {
+  void forward_token() {
     end_run();
     next().begin();
     next().text(token_);
-    passing_ = true;
+    forwarding_ = true;
   }
 
   void add(char byte) {
@@ -136,28 +136,28 @@ class ByteFallbackStage : public DecodeStage {
       broken_ = !step.valid;
       checked_ += step.length;
     }
-    if (broken_) give_replacements();
+    if (broken_) emit_replacements();
   }
 
-  void give_replacements() {
-    for (std::size_t i = 0; i < run_.size(); ++i) give(kReplacementCharacter);
+  void emit_replacements() {
+    for (std::size_t i = 0; i < run_.size(); ++i) emit_token(kReplacementCharacter);
     run_.clear();
   }
 
   void end_run() {
     if (checked_ < run_.size()) {
-      give_replacements();
+      emit_replacements();
     } else if (!run_.empty()) {
-      give(run_);
+      emit_token(run_);
     }
     run_.clear();
     checked_ = 0;
     broken_ = false;
   }
 
-  std::string token_;  // the token that is coming in, while it may be a byte token
-  bool passing_ = false;
-  std::string run_;  // bytes of the run that are not given out
+  std::string token_;  // the current token, while it may be a byte token
+  bool forwarding_ = false;
+  std::string run_;  // bytes of the run that are held
   std::size_t checked_ = 0;
   bool broken_ = false;
 };
@@ -196,7 +196,7 @@ class StripStage : public DecodeStage {
       } else if (left_ > 0) {
         --left_;
       } else if (held_ < strip_.stop) {
-        ++held_;  // it may be one of the last
+        ++held_;  // it may be among the last of the token
       } else {
         kept += character;
       }
@@ -206,16 +206,16 @@ class StripStage : public DecodeStage {
 
  private:
   const Decoder::Strip& strip_;
-  std::size_t left_ = 0;  // of those to drop at the beginning
-  std::size_t held_ = 0;  // of those that are dropped if the token ends here
+  std::size_t left_ = 0;  // characters still to drop at the beginning
+  std::size_t held_ = 0;  // characters to drop if the token ends here
 };
 
 class ReplaceStage : public DecodeStage {
  public:
   ReplaceStage(const Decoder::Replace& replace, DecodeStage* following)
       : DecodeStage(following), replace_(replace), shorter_(replace.pattern.size() + 1) {
-    // shorter_[n]: the longest beginning of the pattern, below n bytes, that its first n bytes end with (Knuth,
-    // Morris and Pratt).
+    // shorter_[n]: the length of the longest proper prefix of the pattern's first n bytes that is also their
+    // suffix (Knuth, Morris and Pratt).
     for (std::size_t n = 1, length = 0; n < replace.pattern.size(); ++n) {
       while (length > 0 && replace.pattern[n] != replace.pattern[length]) length = shorter_[length];
       if (replace.pattern[n] == replace.pattern[length]) ++length;
@@ -248,7 +248,7 @@ class ReplaceStage : public DecodeStage {
  private:
   const Decoder::Replace& replace_;
   std::vector<std::size_t> shorter_;
-  std::size_t matched_ = 0;  // bytes of the pattern that were met and are held
+  std::size_t matched_ = 0;  // bytes of the pattern that matched and are held
 };
 
 class MetaspaceStage : public DecodeStage {
@@ -291,8 +291,8 @@ std::unique_ptr<DecodeStage> make_stage(const Decoder::Step& step, DecodeStage* 
   return std::make_unique<MetaspaceStage>(std::get<Decoder::Metaspace>(step), next);
 }
 
-std::unique_ptr<DecodeStage> make_gatherer(std::string& ready) {
-  return std::make_unique<Gatherer>(ready);
+std::unique_ptr<DecodeStage> make_collector(std::string& ready) {
+  return std::make_unique<Collector>(ready);
 }
 
 }  // namespace routeopd::tokenizer

@@ -1,5 +1,4 @@
-// The steps of a decoder, each handing what it makes of its tokens to the next: internal to decoder.cpp.
-//
+// The steps of a decoder, each of which passes its tokens to the next. Internal to decoder.cpp.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +11,8 @@
 
 namespace routeopd::tokenizer {
 
-// Takes begin, text (whole characters, in any number of pieces), end for each token, and finish at the end of all.
+// Is called with begin, text (whole characters, in any number of pieces) and end for each token, and with
+// finish at the end.
 class DecodeStage {
  public:
   explicit DecodeStage(DecodeStage* next) : next_(next) {}
@@ -27,7 +27,7 @@ class DecodeStage {
 
  protected:
   DecodeStage& next() { return *next_; }
-  void give(std::string_view token) {
+  void emit_token(std::string_view token) {
     next_->begin();
     next_->text(token);
     next_->end();
@@ -37,10 +37,10 @@ class DecodeStage {
   DecodeStage* next_;
 };
 
-// The stage of a step, in front of `next`.
+// The stage of a step, followed by `next`.
 std::unique_ptr<DecodeStage> make_stage(const Decoder::Step& step, DecodeStage* next);
 
-// The end of the line: appends all text to `ready`.
-std::unique_ptr<DecodeStage> make_gatherer(std::string& ready);
+// The last stage: appends all text to `ready`.
+std::unique_ptr<DecodeStage> make_collector(std::string& ready);
 
 }  // namespace routeopd::tokenizer

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/tokenizer/decoder.h"
 
@@ -12,7 +11,7 @@ namespace routeopd::tokenizer {
 namespace {
 
 constexpr double kMaxStrip = 1024;
-constexpr std::size_t kMaxDecodeGrowth = 64;  // of all Replace steps together
+constexpr std::size_t kMaxDecodeGrowth = 64;  // factor, of all Replace steps together
 
 std::size_t count_of(const Json& component, const char* key) {
   return formats::naming(key, [&] {
@@ -28,7 +27,7 @@ std::string pattern_of(const Json& component) {
   return short_string(pattern, "String");
 }
 
-// As in the pre-tokenizer: without a scheme, add_prefix_space: false means never.
+// As in the pre-tokenizer: without a scheme, add_prefix_space = false means never.
 bool drops_first(const Json& component) {
   const Json& scheme = formats::value_or_null(component, "prepend_scheme");
   if (scheme.is_null()) return formats::flag_or(component, "add_prefix_space", true);
@@ -82,7 +81,7 @@ void Decoder::read(const Json& component) {
 }
 
 Decoder::Run::Run(const Decoder& decoder) : ready_(std::make_unique<std::string>()) {
-  stages_.push_back(make_gatherer(*ready_));
+  stages_.push_back(make_collector(*ready_));
   for (auto step = decoder.steps_.rbegin(); step != decoder.steps_.rend(); ++step)
     stages_.push_back(make_stage(*step, stages_.back().get()));
 }

@@ -1,8 +1,8 @@
-// "decoder" of tokenizer.json: tokens back to text. ByteLevel, ByteFallback, Fuse, Strip, Replace, Metaspace and
-// sequences of them.
+// "decoder" of tokenizer.json: tokens back to text. ByteLevel, ByteFallback, Fuse, Strip, Replace, Metaspace
+// and sequences of them.
 //
-// Each step takes tokens and gives tokens, as in `tokenizers`, but in pieces and as early as they are sure: so decoding
-// at once and decoding token by token are the same work, and give the same text.
+// Each step turns tokens into tokens, as in `tokenizers`, but in pieces and as soon as they are certain.
+// Decoding at once and token by token is therefore the same code, and gives the same text.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,16 +21,15 @@ class DecodeStage;
 
 class Decoder {
  public:
-  // Null for none: tokens with a space between them. Throws UserError naming the component that is wrong or not
-  // supported.
+  // Null: tokens are joined by spaces. Throws UserError naming the component that is wrong or not supported.
   explicit Decoder(const Json& component);
 
-  // Whether it is ByteLevel alone: then text is the tokens' bytes, of which broken ones become U+FFFD.
+  // Whether it is ByteLevel alone: then text is the tokens' bytes, and broken sequences become U+FFFD.
   bool only_byte_level() const {
     return steps_.size() == 1 && std::holds_alternative<ByteLevel>(steps_.front());
   }
 
-  // One text on its way. Must not outlive the decoder.
+  // The decoding of one text. Must not outlive the decoder.
   class Run {
    public:
     explicit Run(const Decoder& decoder);
@@ -38,13 +37,13 @@ class Decoder {
     Run(Run&&) noexcept;
     Run& operator=(Run&&) noexcept;
 
-    // Takes the next token, or the end, and appends what text has become sure: whole characters.
+    // Take the next token, or the end, and append the text that is now certain: whole characters.
     void add(std::string_view token, std::string& text);
     void finish(std::string& text);
 
    private:
-    std::unique_ptr<std::string> ready_;                // where the last stage gathers text
-    std::vector<std::unique_ptr<DecodeStage>> stages_;  // the last one first
+    std::unique_ptr<std::string> ready_;                // where the last stage collects text
+    std::vector<std::unique_ptr<DecodeStage>> stages_;  // last stage first
   };
 
   struct ByteLevel {};
@@ -53,7 +52,7 @@ class Decoder {
   struct Spaced {};  // a space between tokens
   struct Strip {
     std::string character;
-    std::size_t start;  // at most this many of it at a token's beginning
+    std::size_t start;  // at most this many at a token's beginning
     std::size_t stop;   // and end are dropped
   };
   struct Replace {
@@ -62,7 +61,7 @@ class Decoder {
   };
   struct Metaspace {
     std::string replacement;
-    bool drops_first;  // in the first token it becomes nothing, elsewhere a space
+    bool drops_first;  // in the first token it is dropped; elsewhere it becomes a space
   };
   using Step = std::variant<ByteLevel, ByteFallback, Fuse, Spaced, Strip, Replace, Metaspace>;
 
@@ -70,7 +69,7 @@ class Decoder {
   void read(const Json& component);
 
   std::vector<Step> steps_;
-  std::size_t growth_ = 1;  // of a text that every Replace step finds its pattern in, at most
+  std::size_t growth_ = 1;  // the most that all Replace steps together can lengthen a text
 };
 
 }  // namespace routeopd::tokenizer

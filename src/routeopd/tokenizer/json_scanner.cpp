@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/tokenizer/json_scanner.h"
 
@@ -16,9 +15,10 @@
 namespace routeopd::tokenizer {
 namespace {
 
-constexpr std::size_t kUnknown = static_cast<std::size_t>(-1);  // the number of members that are to come
+constexpr std::size_t kUnknown =
+    static_cast<std::size_t>(-1);  // nlohmann's mark for an unknown number of members
 
-// The bytes that stand for themselves inside a string.
+// The bytes that need no escape inside a string.
 constexpr std::array<bool, 256> make_plain() {
   std::array<bool, 256> plain = {};
   for (std::size_t byte = 0x20; byte < 256; ++byte) plain[byte] = byte != '"' && byte != '\\';
@@ -201,7 +201,7 @@ class Scanner {
       }
     }
     const std::string spelling(first, last);
-    const double real = std::strtod(spelling.c_str(), nullptr);  // which takes what is too small for 0
+    const double real = std::strtod(spelling.c_str(), nullptr);  // underflow gives 0
     if (!std::isfinite(real)) refuse("a smaller number");
     handler_.number_float(real, spelling);
   }

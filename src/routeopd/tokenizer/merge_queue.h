@@ -1,5 +1,4 @@
-// The pairs of a word that wait to be merged: the lowest rank first, the leftmost place among equals.
-//
+// The pairs of a word that can be merged: the lowest rank first, the leftmost position among equals.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,7 +16,7 @@ struct MergeOffer {
   std::int32_t place;
 };
 
-// Both queues are kept from word to word, to spare allocations: a word that is merged leaves them empty.
+// Both queues are kept from word to word to save allocations; merging a word leaves them empty.
 
 // A heap of all offers.
 class MergeHeap {
@@ -42,15 +41,15 @@ class MergeHeap {
   std::vector<std::uint64_t> offers_;  // rank << 32 | place
 };
 
-// A heap of the ranks, and for each the places. They nearly always come from left to right, so they are a list that is
-// read from its front; where one does not, the rest becomes a heap of its own. A heap of a million offers would
-// wander about all of its memory at every step.
+// A heap of ranks with a list of positions for each. Positions nearly always come from left to right, so that
+// a list is read from its front; if one does not, the rest of its list becomes a heap. One heap of a million
+// offers would touch memory all over at every step.
 class MergeBuckets {
  public:
   bool empty() const { return ranks_.empty(); }
   void push(MergeOffer offer) {
     Bucket& bucket = bucket_of(offer.rank);
-    if (bucket.head == bucket.places.size()) {  // it was empty
+    if (bucket.head == bucket.places.size()) {  // empty
       bucket.places.clear();
       bucket.head = 0;
       bucket.is_heap = false;
@@ -67,7 +66,7 @@ class MergeBuckets {
     bucket.places.push_back(offer.place);
     if (bucket.is_heap) std::push_heap(bucket.places.begin(), bucket.places.end(), std::greater<>());
   }
-  // Gives back memory of an empty queue, should it hold more.
+  // Frees the memory of an empty queue if it holds more.
   void trim(std::size_t most_bytes) {
     std::size_t held = 0;
     for (const auto& [rank, bucket] : buckets_) held += bucket.places.capacity() * sizeof(std::int32_t) + 64;
@@ -102,7 +101,7 @@ class MergeBuckets {
 
   Bucket& bucket_of(std::int32_t rank) {
     if (last_ == nullptr || last_rank_ != rank) {
-      last_ = &buckets_[rank];  // nodes of the map stay where they are
+      last_ = &buckets_[rank];  // nodes of the map do not move
       last_rank_ = rank;
     }
     return *last_;

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/tokenizer/normalizer.h"
 
@@ -13,7 +12,7 @@
 namespace routeopd::tokenizer {
 namespace {
 
-// A replacement for every letter could make a gigabyte of a megabyte: text may grow 16-fold, short text to 64 kB.
+// Replacing every letter could turn a megabyte into a gigabyte: text may grow 16-fold, short text to 64 kB.
 constexpr std::size_t kMaxNormalGrowth = 16;
 constexpr std::size_t kAlwaysAllowedBytes = 1U << 16U;
 
@@ -38,8 +37,7 @@ void replace(const SplitPattern& pattern, std::string_view content, std::string_
       throw UserError("normalizer: expected text that grows {}-fold at most, got {} bytes and more of {}",
                       kMaxNormalGrowth, most, text.size());
   };
-  if (const std::string& words = pattern.plain_words();
-      !words.empty()) {  // as spaces of a text are: no list of cuts
+  if (const std::string& words = pattern.plain_words(); !words.empty()) {  // the common case: no list of cuts
     std::size_t covered = 0;
     for (std::size_t at = text.find(words); at != std::string_view::npos; at = text.find(words, covered)) {
       append(text.substr(covered, at - covered));
@@ -88,7 +86,7 @@ void Normalizer::read(const Json& component) {
   });
 }
 
-// Whether the step changed anything, and to what.
+// Returns whether the step changed the text; `result` is then the new text.
 bool Normalizer::apply(const Step& step, std::string_view text, std::string& result) {
   result.clear();
   if (std::holds_alternative<Nfc>(step)) {

@@ -1,5 +1,5 @@
-// "normalizer" of tokenizer.json: what happens to text before it is cut into words. NFC, Prepend, Replace, Strip and
-// sequences of them.
+// "normalizer" of tokenizer.json: what changes text before it is cut into words. NFC, Prepend, Replace, Strip
+// and sequences of them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,14 +18,14 @@ class Normalizer {
   // Null for none. Throws UserError naming the component that is wrong or not supported.
   explicit Normalizer(const Json& component);
 
-  // The normal form of `text` (UTF-8): a view of `text` itself where nothing changes, else of `storage`. Throws
-  // UserError when the text would grow beyond bounds.
+  // The normal form of `text` (UTF-8): a view of `text` itself where nothing changes, else of `storage`.
+  // Throws UserError when the text would grow beyond bounds.
   std::string_view normalized(std::string_view text, std::string& storage) const;
 
-  // Whether the first character may be taken away.
+  // Whether the first character may be deleted.
   bool may_delete() const { return may_delete_; }
 
-  // "NFC", or "" where there is nothing to tell.
+  // "NFC", or "".
   std::string description() const;
 
  private:

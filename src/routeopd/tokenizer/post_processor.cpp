@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/tokenizer/post_processor.h"
 
@@ -24,7 +23,8 @@ void PostProcessor::read(const Json& component) {
   }
 }
 
-// "single": [{"SpecialToken": {"id": name}}, {"Sequence": {"id": "A"}}], "special_tokens": {name: {"ids": […]}}.
+// "single": [{"SpecialToken": {"id": name}}, {"Sequence": {"id": "A"}}], "special_tokens": {name: {"ids":
+// […]}}.
 void PostProcessor::read_template(const Json& component) {
   if (has_template_) throw UserError("expected one of them, got more");
   has_template_ = true;
@@ -46,7 +46,7 @@ void PostProcessor::read_template(const Json& component) {
       throw UserError("single: expected sequence A once and names of special_tokens, got {}", piece.dump());
     formats::naming(name, [&] {
       for (const Json& id : component_list(special, "ids"))
-        (seen ? behind_ : before_)
+        (seen ? after_ : before_)
             .push_back(static_cast<std::int32_t>(number_in(id, {0, real_ids_ - 1.0}, true)));
     });
   }

@@ -1,5 +1,5 @@
-// "post_processor" of tokenizer.json: the ids that it puts around those of a text. TemplateProcessing, ByteLevel (which
-// changes offsets, never ids), and a Sequence with at most one template.
+// "post_processor" of tokenizer.json: the ids that it adds before and after those of a text.
+// TemplateProcessing, ByteLevel (which changes offsets, never ids), and a Sequence with at most one template.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@ class PostProcessor {
   PostProcessor(const Json& component, std::int32_t real_ids);
 
   const std::vector<std::int32_t>& before() const { return before_; }
-  const std::vector<std::int32_t>& behind() const { return behind_; }
+  const std::vector<std::int32_t>& after() const { return after_; }
 
  private:
   void read(const Json& component);
@@ -25,7 +25,7 @@ class PostProcessor {
   std::int32_t real_ids_;
   bool has_template_ = false;
   std::vector<std::int32_t> before_;
-  std::vector<std::int32_t> behind_;
+  std::vector<std::int32_t> after_;
 };
 
 }  // namespace routeopd::tokenizer

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/tokenizer/pre_tokenizer.h"
 
@@ -11,7 +10,7 @@
 namespace routeopd::tokenizer {
 namespace {
 
-// The characters of a class, each a match, and what lies between them.
+// Cuts out each character of a class as a match.
 void cut_by_class(std::string_view text, CharClass kind, std::vector<Cut>& cuts) {
   const std::uint8_t* classes = char_classes();
   std::size_t covered = 0;
@@ -27,7 +26,7 @@ void cut_by_class(std::string_view text, CharClass kind, std::vector<Cut>& cuts)
   if (covered < text.size()) cuts.push_back({covered, text.size(), false});
 }
 
-// Runs of word characters and runs of others, white space between them: \w+|[^\w\s]+.
+// Runs of word characters and runs of others, separated by white space: \w+|[^\w\s]+.
 void cut_by_whitespace(std::string_view text, std::vector<Cut>& cuts) {
   const std::uint8_t* classes = char_classes();
   const auto kind_at = [&](std::size_t at) {
@@ -58,7 +57,7 @@ void PreTokenizer::read(const Json& component) {
     for (const Json& part : component_list(component, "pretokenizers")) read(part);
     return;
   }
-  if (byte_level_) throw UserError("expected ByteLevel as the last step, got {} behind it", type);
+  if (byte_level_) throw UserError("expected ByteLevel as the last step, got {} after it", type);
   if (steps_.size() >= kMaxSteps) throw UserError("expected at most {} steps, got more", kMaxSteps);
   formats::naming(type, [&] {
     if (type == "ByteLevel") {
@@ -107,7 +106,7 @@ PreTokenizer::Behavior PreTokenizer::behavior_of(const Json& component) {
                          [&] { return choice_of(formats::value_or_null(component, "behavior"), choices); });
 }
 
-// Older files have add_prefix_space alone: true means always, false never.
+// Older files have only add_prefix_space: true means always, false never.
 PreTokenizer::Metaspace PreTokenizer::read_metaspace(const Json& component) {
   using Prepend = Metaspace::Prepend;
   static const Choices<Prepend> choices = {
@@ -122,7 +121,7 @@ PreTokenizer::Metaspace PreTokenizer::read_metaspace(const Json& component) {
   return {one_character(component, "replacement"), prepend, formats::flag_or(component, "split", true)};
 }
 
-// Turns cuts into pieces the way the behaviour tells, and leaves out those that are empty.
+// Turns cuts into pieces as the behaviour says, and skips empty ones.
 void PreTokenizer::gather(std::string_view text, bool first, Behavior behavior, bool invert,
                           std::vector<Cut>& cuts, std::vector<Piece>& pieces) {
   const bool backwards = behavior == Behavior::merged_with_next;

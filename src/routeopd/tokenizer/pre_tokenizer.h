@@ -1,5 +1,5 @@
-// Text to words, before any merging: "pre_tokenizer" of tokenizer.json. Split, Digits, Punctuation, Whitespace,
-// WhitespaceSplit, Metaspace, ByteLevel, and a Sequence of them in which ByteLevel comes last.
+// Text to words, before any merging: "pre_tokenizer" of tokenizer.json. Split, Digits, Punctuation,
+// Whitespace, WhitespaceSplit, Metaspace, ByteLevel, and a Sequence of them in which ByteLevel comes last.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,18 +17,17 @@ namespace routeopd::tokenizer {
 
 class PreTokenizer {
  public:
-  // Null for none: all of a text is one word. Throws UserError naming the component that is wrong or not
-  // supported.
+  // Null: a text is one word. Throws UserError naming the component that is wrong or not supported.
   explicit PreTokenizer(const Json& component);
 
-  // Whether the vocabulary spells bytes as in byte_level.h. Words are given as plain bytes all the same.
+  // Whether the vocabulary spells bytes as in byte_level.h. Words are passed as plain bytes in either case.
   bool byte_level() const { return byte_level_; }
 
   // Whether words depend on where a text begins (Metaspace's "first").
   bool heeds_first() const { return heeds_first_; }
 
-  // Calls take(word) with the bytes of each word of `text`, in order, none of them empty. A word lives for that
-  // call only. `first`: the text is the beginning of what was to be encoded.
+  // Calls take(word) with the bytes of each word of `text`, in order, none of them empty. A word is valid
+  // during the call only. `first`: whether the text is the beginning of the whole text.
   template <class Take>
   void for_each_word(std::string_view text, bool first, const Take& take) const {
     if (only_pattern_ != KnownPattern::none) {
@@ -83,7 +82,7 @@ class PreTokenizer {
   std::vector<Step> steps_;
   bool byte_level_ = false;
   bool heeds_first_ = false;
-  KnownPattern only_pattern_ = KnownPattern::none;  // all there is to do, if that is matching a known pattern
+  KnownPattern only_pattern_ = KnownPattern::none;  // set if matching this pattern is all there is to do
 };
 
 }  // namespace routeopd::tokenizer

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/tokenizer/split_pattern.h"
 
@@ -24,17 +23,17 @@ namespace routeopd::tokenizer {
 namespace {
 
 constexpr std::size_t kMaxPattern = 1U << 16U;
-// A match in a run of n spaces or letters takes some n steps back and n places on the stack (40 bytes each).
+// A match in a run of n spaces or letters takes about n steps back and n stack entries of 40 bytes.
 constexpr unsigned long kMaxRetries = 10'000'000;
 constexpr unsigned kMaxStack = 1U << 24U;
 
-// Each match is bounded by itself; all matches of a text together by the time they take, since Oniguruma does not tell its
-// steps. Patterns of real tokenizers take 3 microseconds a byte.
+// Each match is bounded in steps; all matches of a text together are bounded in time, since Oniguruma does
+// not report its steps. Patterns of real tokenizers take 3 microseconds per byte.
 constexpr double kMaxSeconds = 5;
 constexpr double kMaxSecondsPerByte = 30e-6;
 constexpr std::size_t kSearchesBetweenLooks = 256;
 
-// Of the processor, on this thread: a busy machine does not make a pattern slow.
+// This thread's processor time: a busy machine does not make a pattern slow.
 double thread_seconds() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -55,7 +54,7 @@ std::string message_of(int code, OnigErrorInfo* info = nullptr) {
   return {reinterpret_cast<const char*>(buffer.data()), static_cast<std::size_t>(std::max(length, 0))};
 }
 
-// The categories that we have tables of, under names of our own.
+// The categories that we have tables for, under names of our own.
 struct Category {
   std::string_view name;
   const char* ours;
@@ -78,7 +77,7 @@ const std::vector<Category>& categories() {
   return all;
 }
 
-// Oniguruma's form: the number of ranges, then the ends of each, in order and apart.
+// Oniguruma's format: the number of ranges, then the first and last of each, sorted and not adjacent.
 std::vector<OnigCodePoint> ranges_of(const Category& category) {
   std::vector<CodeRange> ranges;
   for (const auto part : category.parts) ranges.insert(ranges.end(), part.begin(), part.end());
@@ -110,7 +109,7 @@ void initialize_once() {
   });
 }
 
-// The expression with \p{L} as \p{routeopdL}, and so on.
+// The expression with \p{L} replaced by \p{routeopdL}, and so on.
 std::string with_our_categories(std::string_view expression) {
   std::string ours;
   for (std::size_t at = 0; at < expression.size();) {
@@ -132,7 +131,7 @@ std::string with_our_categories(std::string_view expression) {
   return ours;
 }
 
-// The bounds and the answer of one search.
+// The bounds and the result of one search.
 class Search {
  public:
   explicit Search(std::size_t text_size)
@@ -141,7 +140,7 @@ class Search {
     onig_initialize_match_param(limits_.get());
     onig_set_match_stack_limit_size_of_match_param(limits_.get(), kMaxStack);
     onig_set_retry_limit_in_match_of_match_param(limits_.get(), kMaxRetries);
-    // Text without a match costs at least a step a byte.
+    // Text without a match takes at least one step per byte.
     onig_set_retry_limit_in_search_of_match_param(limits_.get(),
                                                   std::max<unsigned long>(kMaxRetries, 8 * text_size));
   }
@@ -252,11 +251,11 @@ void SplitPattern::cut_regex(std::string_view text, std::vector<Cut>& cuts) cons
     }
     const auto [begin, end] = std::pair(search.begin(), search.end());
     if (begin == end &&
-        last_end == end) {  // an empty match right behind the last one: search one character on
+        last_end == end) {  // an empty match right after the last one: search from the next character
       from += from < text.size() ? utf8_length(text[from]) : 1;
       continue;
     }
-    if (begin < covered || end < begin)  // \K can move the beginning of a match about
+    if (begin < covered || end < begin)  // \K can move the beginning of a match
       throw UserError("split pattern: expected matches that follow one another, got one from byte {} to {}",
                       begin, end);
     if (begin > covered) cuts.push_back({covered, begin, false});

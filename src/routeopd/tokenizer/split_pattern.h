@@ -1,6 +1,5 @@
-// A pattern that cuts text: a regular expression run by Oniguruma as in Hugging Face's `tokenizers`, or a plain string.
-// It comes with a model, so it is untrusted: a search is bounded in steps and in memory.
-//
+// A pattern that cuts text: a regular expression run by Oniguruma as in Hugging Face's `tokenizers`, or a
+// plain string. Patterns come with models and are untrusted: a search is bounded in steps and in memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,7 +16,7 @@ struct re_pattern_buffer;  // Oniguruma's compiled expression
 
 namespace routeopd::tokenizer {
 
-// A stretch of text, which the pattern matched or which lies between two matches.
+// A part of the text: a match, or what lies between two matches.
 struct Cut {
   std::size_t begin;
   std::size_t end;
@@ -28,9 +27,9 @@ class SplitPattern {
  public:
   enum class Engine { fastest, reference };
 
-  // Throws UserError when it is no regular expression. \p{L} and the other common categories mean what they mean
-  // to `tokenizers`, whichever release of Unicode this system's Oniguruma knows. Engine::reference keeps to
-  // Oniguruma where there is a faster matcher.
+  // Throws UserError if it is no regular expression. \p{L} and the other common categories mean what they
+  // mean to `tokenizers`, whatever Unicode version this system's Oniguruma has. Engine::reference uses
+  // Oniguruma even where there is a faster matcher.
   static SplitPattern regex(std::string_view expression, Engine engine = Engine::fastest);
 
   // Throws UserError when it is empty.
@@ -39,12 +38,12 @@ class SplitPattern {
   // {"String": …} or {"Regex": …}. Throws UserError for anything else.
   static SplitPattern read(const Json& pattern);
 
-  // The pattern that is matched by hand, if it is one of those.
+  // The known pattern that is matched by hand (word_matcher.h), or none.
   KnownPattern known() const { return known_; }
   const std::string& plain_words() const { return words_; }  // empty for an expression
 
-  // Appends the matches and what lies between them, which cover `text` (UTF-8). Matches may be empty. Throws
-  // UserError when the search takes too long. Threads may share one pattern.
+  // Appends the matches and the text between them, which together cover `text` (UTF-8). Matches may be empty.
+  // Throws UserError when the search takes too long. Threads may share one pattern.
   void cut(std::string_view text, std::vector<Cut>& cuts) const;
 
  private:

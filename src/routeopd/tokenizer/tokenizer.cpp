@@ -31,8 +31,8 @@
 namespace routeopd::tokenizer {
 namespace {
 
-constexpr std::size_t kMaxKept = 16U << 20U;  // bytes of each table that a thread keeps from text to text
-constexpr std::size_t kMaxText = 1U << 30U;   // places in a text fit 32 bits
+constexpr std::size_t kMaxKept = 16U << 20U;  // bytes of each table that a thread keeps
+constexpr std::size_t kMaxText = 1U << 30U;   // positions in a text fit 32 bits
 
 // A component of the file; its errors name it.
 template <class Part>
@@ -46,14 +46,14 @@ std::int32_t one_past_largest(const Vocabulary& vocabulary, const std::vector<Ad
   return largest + 1;
 }
 
-// What encoding needs, kept by each thread from text to text: fresh memory for a long one costs more than the work.
+// Buffers for encoding, kept per thread: for a long text, allocating them takes longer than the work.
 struct Workspace {
   Bpe::Scratch scratch;
   std::string storage;
   std::vector<TokenCutter::Piece> pieces;
   std::vector<TokenCutter::Piece> parts;
 
-  // Gives back what a very long text took.
+  // Frees what a very long text took.
   void trim() {
     scratch.trim();
     if (storage.capacity() > kMaxKept) storage = {};
@@ -64,27 +64,27 @@ struct Workspace {
 
 }  // namespace
 
-// What does not change once it is read: threads may share it.
+// The parts of a tokenizer: immutable after reading, so that threads may share them.
 struct Tokenizer::Parts {
   explicit Parts(const TokenizerFile& file);
 
-  // How an added token is decoded: as its normal form, where it is looked for as that. `tokenizers` tells special tokens
-  // by the text that it decodes, so one whose normal form is another text is never left out.
+  // How an added token is decoded: as its normal form if that is what is searched for. `tokenizers`
+  // recognizes special tokens by the decoded text, so that one whose normal form differs is never skipped.
   struct DecodedToken {
     std::string text;
-    std::string bytes;  // that ByteLevel makes of it
+    std::string bytes;  // as ByteLevel decodes it
     bool special;
   };
 
-  // Fills the cutters and what decoding needs, and puts `added` into the order of ids.
+  // Fills the cutters and `decoded`, and sorts `added` by id.
   void read_spellings();
 
   // Throws UserError for an id that does not exist.
   void expect_id(std::int32_t id) const;
   std::ptrdiff_t added_place(std::int32_t id) const;             // in `added`, -1 for none
-  bool is_skipped(std::int32_t id) const;                        // when special tokens are left out
-  std::string text_of(std::int32_t id) const;                    // that goes into the decoder
-  void append_bytes(std::int32_t id, std::string& bytes) const;  // that ByteLevel makes of it
+  bool is_skipped(std::int32_t id) const;                        // when special tokens are skipped
+  std::string text_of(std::int32_t id) const;                    // the input of the decoder
+  void append_bytes(std::int32_t id, std::string& bytes) const;  // as ByteLevel decodes it
 
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
@@ -93,10 +93,10 @@ struct Tokenizer::Parts {
   std::int32_t real_ids;
   PostProcessor post_processor;
   Decoder decoder;
-  std::vector<DecodedToken> decoded;  // of `added`
-  TokenCutter first_cut;              // tokens looked for in the text as it is
-  TokenCutter second_cut;             // and those looked for in what the normaliser makes of the rest
-  std::unordered_map<std::string_view, std::int32_t> added_ids;  // of contents in `added`
+  std::vector<DecodedToken> decoded;                             // of `added`
+  TokenCutter first_cut;                                         // tokens searched in the text itself
+  TokenCutter second_cut;                                        // tokens searched in the normalized rest
+  std::unordered_map<std::string_view, std::int32_t> added_ids;  // by content
 };
 
 Tokenizer::Parts::Parts(const TokenizerFile& file)
@@ -116,7 +116,7 @@ Tokenizer::Parts::Parts(const TokenizerFile& file)
   formats::expect_only(file.rest, "version", "1.0");
   for (const char* key : {"truncation", "padding"}) formats::expect_none(file.rest, key);
   if (pre_tokenizer.heeds_first() && normalizer.may_delete())
-    throw UserError("pre_tokenizer: expected no prepend_scheme first behind a normalizer that deletes text");
+    throw UserError("pre_tokenizer: expected no prepend_scheme first after a normalizer that deletes text");
   read_spellings();
 }
 
@@ -133,7 +133,7 @@ void Tokenizer::Parts::read_spellings() {
       throw UserError("added_tokens: {}: expected a token that the normalizer leaves, got nothing of it",
                       token.content);
   }
-  // Of two tokens that look for the same, a special one counts, then the first of the file.
+  // Of two tokens with the same spelling a special one counts, then the first of the file.
   for (const bool special : {true, false}) {
     for (std::size_t i = 0; i < added.size(); ++i) {
       if (added[i].special == special)
@@ -242,7 +242,7 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, bool add_spec
     }
   }
   if (add_special)
-    ids.insert(ids.end(), parts_->post_processor.behind().begin(), parts_->post_processor.behind().end());
+    ids.insert(ids.end(), parts_->post_processor.after().begin(), parts_->post_processor.after().end());
   workspace.trim();
   return ids;
 }
@@ -295,7 +295,7 @@ std::string Tokenizer::bytes_of(std::int32_t id) const {
     if (framed && std::from_chars(digits, digits + 2, value, 16).ptr == digits + 2)
       return std::string(1, static_cast<char>(value));
   }
-  // What decoders do to the beginning of a text shows at the first of two, not at the second.
+  // What decoders do at the beginning of a text affects the first of two tokens, not the second.
   once = decode(std::array{id});
   const std::string twice = decode(std::array{id, id});
   return twice.starts_with(once) ? twice.substr(once.size()) : once;

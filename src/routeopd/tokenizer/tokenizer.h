@@ -1,8 +1,8 @@
 // tokenizer.json of a Hugging Face model directory: text to ids and back, equal to the `tokenizers` library.
 //
-// Understood: BPE over bytes (ByteLevel) or over characters (Metaspace, byte fallback, unknown token), with the
-// normalizers, pre-tokenizers, post-processors and decoders that the headers of those names list, and added tokens
-// with all their flags. A component outside this set is refused by name.
+// Supported: BPE over bytes (ByteLevel) or over characters (Metaspace, byte fallback, unknown token), with
+// the normalizers, pre-tokenizers, post-processors and decoders listed in the headers of those names, and
+// added tokens with all their flags. A component outside this set is refused by name.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,21 +21,21 @@ namespace routeopd::tokenizer {
 // Threads may share one.
 class Tokenizer {
  public:
-  // Reads DIR/tokenizer.json. Throws UserError with the file and the component that is wrong or not
-  // supported, and where the directory declares tokens that the file has not (declared_tokens.h).
+  // Reads DIR/tokenizer.json. Throws UserError naming the file and the component that is wrong or not
+  // supported, or a token that the directory declares and the file lacks (declared_tokens.h).
   explicit Tokenizer(const std::filesystem::path& directory);
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
-  // The same from the text of such a file; `where` begins every error.
+  // The same from the text of such a file; every error begins with `where`.
   static Tokenizer from_json(std::string_view text, std::string_view where);
 
-  // Ids of `text` (UTF-8). Added tokens are cut out of the text first. `add_special`: with the ids that the file's
-  // post-processor puts around a text. Throws UserError when it is not UTF-8.
+  // Ids of `text` (UTF-8). Added tokens are cut out of the text first. `add_special`: with the ids that the
+  // file's post-processor adds before and after. Throws UserError when it is not UTF-8.
   std::vector<std::int32_t> encode(std::string_view text, bool add_special = false) const;
 
-  // Text of `ids`. Bytes that make no character become U+FFFD, as in `tokenizers`. Throws UserError for an id
+  // Text of `ids`. Bytes that form no character become U+FFFD, as in `tokenizers`. Throws UserError for an id
   // that does not exist.
   std::string decode(std::span<const std::int32_t> ids, bool skip_special = false) const;
 
@@ -48,7 +48,8 @@ class Tokenizer {
   // The file's spelling of an id; empty where an id in range has none.
   std::string token_of(std::int32_t id) const;
 
-  // The bytes that an id stands for inside a text; a part of a character, perhaps. Empty where an id in range has none.
+  // The bytes that an id stands for inside a text, perhaps a part of a character; empty where an id in range
+  // has none.
   std::string bytes_of(std::int32_t id) const;
 
   // In the order of their ids.
@@ -65,8 +66,9 @@ class Tokenizer {
   std::unique_ptr<Parts> parts_;
 };
 
-// Text of ids that come one by one, as from a model that generates: whole characters, as soon as they are certain. What
-// add() and finish() return, concatenated, is Tokenizer::decode() of all ids. The tokenizer must outlive it.
+// Text of ids that come one by one, as from a model that generates: whole characters, as soon as they are
+// certain. What add() and finish() return, concatenated, is Tokenizer::decode() of all ids. The tokenizer
+// must outlive it.
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = false);
@@ -74,8 +76,8 @@ class StreamDecoder {
   StreamDecoder(StreamDecoder&&) noexcept;
   StreamDecoder& operator=(StreamDecoder&&) noexcept;
 
-  // Takes the next id and returns the text that is now certain, perhaps none. Throws UserError for an id that does not
-  // exist, and is then unchanged.
+  // Takes the next id and returns the text that is now certain, perhaps none. Throws UserError for an id that
+  // does not exist, and is then unchanged.
   std::string add(std::int32_t id);
 
   // The rest, of ids that made no whole character. Call it once, at the end.

@@ -16,7 +16,7 @@ constexpr std::size_t kMaxString = 1024;
 
 constexpr std::size_t kMaxDepth = 64;
 constexpr std::size_t kMaxValues = 1U << 24U;
-constexpr std::uint64_t kMaxId = (1U << 24U) - 1;  // the rows that a model's embedding may have
+constexpr std::uint64_t kMaxId = (1U << 24U) - 1;  // the most rows that a model's embedding may have
 
 [[noreturn]] void refuse_id(std::string_view token, std::string_view got) {
   throw UserError("model: vocab: {}: expected a whole number from 0 to {}, got {}", token, kMaxId, got);
@@ -26,7 +26,7 @@ constexpr std::uint64_t kMaxId = (1U << 24U) - 1;  // the rows that a model's em
   throw UserError("model: merges: expected [\"a\", \"b\"] or \"a b\", got {}", got);
 }
 
-// What the scanner calls for each thing that it meets. Throws UserError at the first that is wrong.
+// Handles the values that the scanner reads. Throws UserError at the first wrong one.
 class Reader : public nlohmann::json_sax<Json> {
  public:
   explicit Reader(TokenizerFile& file) : file_(file) {}
@@ -120,7 +120,7 @@ class Reader : public nlohmann::json_sax<Json> {
  private:
   enum class Inside { rest, vocabulary, merges, merge };
 
-  // Whether the value that comes now is the model's `name`.
+  // Whether the next value is the model's `name`.
   bool at_model_key(std::string_view name) const {
     return stack_.size() == 2 && in_model_ && stack_.back()->is_object() && key_ == name;
   }
@@ -140,7 +140,7 @@ class Reader : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  // Puts a value where it belongs; where it lives now.
+  // Stores a value in the open object or list; returns where.
   Json* place(Json value) {
     count();
     if (stack_.empty()) {
@@ -176,7 +176,7 @@ class Reader : public nlohmann::json_sax<Json> {
   }
 
   void add_merge(std::string_view text) {
-    if (text.starts_with("#version")) return;  // a line of the merges.txt that old files were made from
+    if (text.starts_with("#version")) return;  // the first line of merges.txt, which old files were made from
     const std::size_t space = text.find(' ');
     if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos)
       refuse_merge(text);
@@ -186,7 +186,8 @@ class Reader : public nlohmann::json_sax<Json> {
   }
 
   TokenizerFile& file_;
-  std::vector<Json*> stack_;  // the open objects and lists; a list grows only while its last member is closed
+  std::vector<Json*>
+      stack_;  // the open objects and lists; pointers stay valid since only the innermost grows
   std::string key_;
   std::string token_;
   std::size_t values_ = 0;

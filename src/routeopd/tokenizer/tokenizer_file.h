@@ -1,5 +1,6 @@
-// tokenizer.json as it is read: the vocabulary and the merges, which are nearly all of it, go straight into flat lists,
-// the rest into a small JSON value. Bounded in size and depth and without repeated keys, as formats/json_file.h.
+// tokenizer.json as it is read: the vocabulary and the merges, which are nearly all of it, go directly into
+// flat lists, the rest into a small JSON value. Bounded in size and depth, without repeated keys, as in
+// formats/json_file.h.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +19,7 @@ inline constexpr std::int64_t kMaxTokenizerFile = 256 << 20;  // bytes
 
 struct TokenizerFile {
   struct Token {
-    std::uint32_t end;  // of its bytes; they begin where those of the token before end
+    std::uint32_t end;  // of its bytes, which begin where the previous token ends
     std::int32_t id;
   };
   // "vocab" of "model": strings with ids in [0, 2^24), in the order of the file, repeated ones too.
@@ -32,10 +33,10 @@ struct TokenizerFile {
       return std::string_view(bytes).substr(begin, list[i].end - begin);
     }
   };
-  // "merges": the two sides of each, one behind another.
+  // "merges": the two sides of each, concatenated.
   struct Merges {
     std::string bytes;
-    std::vector<std::uint32_t> ends;  // two for each merge
+    std::vector<std::uint32_t> ends;  // two per merge
 
     std::size_t size() const { return ends.size() / 2; }
     std::string_view side(std::size_t i) const {
@@ -44,13 +45,13 @@ struct TokenizerFile {
     }
   };
 
-  Json rest = Json::object();  // without those two
+  Json rest = Json::object();  // all but those two
   std::optional<Tokens> tokens;
   std::optional<Merges> merges;
 };
 
-// Throws UserError that begins with `where` unless `text` is a JSON object whose model, if it has a vocabulary and
-// merges, has them in the right form.
+// Throws UserError that begins with `where` unless `text` is a JSON object whose vocabulary and merges, if
+// any, have the right form.
 TokenizerFile read_tokenizer_file(std::string_view text, std::string_view where);
 
 // What the readers of the file's components share: {"type": …} with flags, short strings and lists.
@@ -60,10 +61,10 @@ inline constexpr std::size_t kMaxSteps = 16;  // of a normalizer, a pre-tokenize
 // The component's type. Throws UserError unless it is an object with one.
 std::string component_type(const Json& component);
 
-// The list under `key`, of at most 64. Throws UserError for anything else.
+// The list under `key`, of at most 64 members. Throws UserError for anything else.
 const Json& component_list(const Json& component, const char* key);
 
-// Throws UserError unless true or false stands under `key`.
+// The boolean under `key`. Throws UserError for anything else.
 bool flag_of(const Json& component, const char* key);
 
 // A string of at most 1024 bytes.

@@ -32,7 +32,7 @@ std::vector<std::uint8_t> make_classes() {
   return classes;
 }
 
-constexpr char32_t kTableEnd = 0x30000;  // no character from there on is ever changed
+constexpr char32_t kTableEnd = 0x30000;  // normalization changes no character from here on
 // Hangul syllables are made of a leading consonant, a vowel and perhaps a trailing consonant, by arithmetic.
 constexpr char32_t kSyllables = 0xAC00;
 constexpr char32_t kLeading = 0x1100;
@@ -45,7 +45,7 @@ constexpr char32_t kSyllableCount = kLeadingCount * kVowelCount * kTrailingCount
 
 struct Mark {
   char32_t point;
-  std::uint8_t number;  // canonical combining class, 0 for a character that stands by itself
+  std::uint8_t number;  // canonical combining class, 0 for a starter
 };
 
 class NormalForms {
@@ -55,7 +55,7 @@ class NormalForms {
     return tables;
   }
 
-  // Whether the character is changed, moves, or can join the one before it.
+  // Whether normalization may change the character, move it or join it to the previous one.
   bool is_active(char32_t point) const { return point < kTableEnd && active_[point] != 0; }
   std::uint8_t number_of(char32_t point) const { return point < kTableEnd ? number_[point] : 0; }
 
@@ -73,11 +73,11 @@ class NormalForms {
       out.push_back({point, number_of(point)});
       return;
     }
-    decompose(found->second.first, out);  // at most a few levels: the data is ours
+    decompose(found->second.first, out);  // a few levels at most, in our own data
     if (found->second.second != 0) out.push_back({found->second.second, number_of(found->second.second)});
   }
 
-  // What two characters make together, 0 for nothing.
+  // The composition of two characters, 0 if there is none.
   char32_t composed(char32_t first, char32_t second) const {
     if (first - kLeading < kLeadingCount && second - kVowels < kVowelCount)
       return kSyllables + ((first - kLeading) * kVowelCount + (second - kVowels)) * kTrailingCount;
@@ -120,11 +120,11 @@ class NormalForms {
   std::unordered_map<std::uint64_t, char32_t> wholes_;  // by first << 32 | second
 };
 
-// Composes a decomposed and ordered text in place: each mark joins the last character of class 0 unless another
-// mark of its class or a higher one, or a character that did not join, stands between.
+// Composes a decomposed and ordered text in place: each mark joins the last starter unless a mark that did
+// not join, of the same class or a higher one, is between.
 void compose(const NormalForms& tables, std::vector<Mark>& marks) {
   std::size_t kept = 0;
-  std::size_t starter = marks.size();  // its place; none yet
+  std::size_t starter = marks.size();  // its position; none yet
   for (std::size_t i = 0; i < marks.size(); ++i) {
     const Mark mark = marks[i];
     if (starter < kept) {
@@ -172,7 +172,7 @@ std::string nfc(std::string_view text) {
       at = next;
       continue;
     }
-    // A run of active characters with the one before it, which they may join, and up to the next that is not.
+    // A run of active characters, with the character before it, which they may join.
     std::size_t begin = at;
     if (begin > done) {
       --begin;

@@ -20,7 +20,7 @@ enum CharClass : std::uint8_t {
   kPunctuationChar = 32,
 };
 
-// A byte of CharClass bits for each code point, 1.1 MB, made once.
+// One byte of CharClass bits per code point, 1.1 MB, computed once.
 const std::uint8_t* char_classes();
 
 // The classes of the character at byte `at` of valid UTF-8.
@@ -28,11 +28,12 @@ inline std::uint8_t classes_at(const std::uint8_t* classes, std::string_view tex
   return classes[code_point_at(text, at)];
 }
 
-// Whether `text` (UTF-8) has only characters that normalisation never changes and that never join another.
-// Then it is its own normal form; false does not tell. Eight ASCII characters a step.
+// Whether `text` (UTF-8) has only characters that normalization never changes or joins, so that it is its own
+// normal form. False decides nothing. ASCII is checked eight characters at a time.
 bool is_plainly_nfc(std::string_view text);
 
-// The normal form. O(n) but for runs of marks behind one letter, which are sorted: O(n log n).
+// Normalization form C (UAX #15) with the tables of `tokenizers`, which does not reorder marks newer than
+// Unicode 9. O(n), except that runs of marks after one letter are sorted: O(n log n).
 std::string nfc(std::string_view text);
 
 }  // namespace routeopd::tokenizer

@@ -1,5 +1,5 @@
-// Unicode as Hugging Face's `tokenizers` knows it: the data that scripts/make_tokenizer_tables.py asked of that library.
-//
+// Unicode as Hugging Face's `tokenizers` knows it: data that scripts/make_tokenizer_tables.py obtained from
+// that library.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,12 +19,12 @@ struct CombiningClass {
   std::uint8_t number;
 };
 
-// A character as another and a mark, one step of canonical decomposition; `second` is 0 where one stands for one.
+// One step of canonical decomposition: a character as another and a mark; `second` is 0 if there is no mark.
 struct Decomposition {
   char32_t whole;
   char32_t first;
   char32_t second;
-  bool composes;  // the two make the whole again
+  bool composes;  // `first` and `second` compose to `whole`
 };
 
 // General categories, as its regular expressions see them.

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/tokenizer/vocabulary.h"
 
@@ -11,12 +10,12 @@
 namespace routeopd::tokenizer {
 namespace {
 
-// Ids may have gaps, for which the tables have room: no more of them than this many times the tokens.
+// Ids may have gaps, for which the tables have room: at most this many ids per token.
 constexpr std::size_t kMaxSpread = 16;
 constexpr std::size_t kAlwaysAllowedIds = 1U << 16U;
 constexpr std::size_t kMaxToken = 0xFFFF;
 
-// Of the key under which a token is hashed: a verbatim one is told from the bytes that it could be mistaken for.
+// The hash key of a token: a verbatim one has another key than the bytes that look the same.
 std::uint64_t key_for(std::uint64_t key, bool verbatim) {
   return verbatim ? ~key : key;
 }

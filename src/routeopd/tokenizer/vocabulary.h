@@ -1,7 +1,8 @@
 // A model's tokens: text to id and back, in flat tables.
 //
-// Where the vocabulary spells bytes (byte_level.h), a token is kept as the bytes it stands for, so that a word of a
-// text is looked up as it is. One with a character outside that alphabet, which no word can give, is kept verbatim.
+// Where the vocabulary spells bytes (byte_level.h), a token is kept as the bytes it stands for, so that a
+// word of a text is looked up as it is. A token with a character outside that alphabet, which no word can
+// produce, is kept verbatim.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,13 +18,13 @@ namespace routeopd::tokenizer {
 
 class Vocabulary {
  public:
-  // Throws UserError for a token or an id that comes twice, for ids far apart and for tokens of 64 kB and more.
+  // Throws UserError for a repeated token or id, for ids far apart and for tokens of 64 kB or more.
   Vocabulary(const TokenizerFile::Tokens& tokens, bool byte_level);
 
   // The id of a token in the file's own spelling, -1 when there is none.
   std::int32_t id_of(std::string_view token) const;
 
-  // The same where `guess` is likely to be the answer.
+  // The same, faster if the answer is `guess`.
   std::int32_t id_of(std::string_view token, std::int32_t guess) const;
 
   // The id of the token that stands for these bytes, -1 when there is none.
@@ -55,7 +56,7 @@ class Vocabulary {
   };
   struct Place {
     std::uint32_t hash;
-    std::int32_t id;  // -1 where the place is free
+    std::int32_t id;  // -1 in a free slot
   };
 
   std::int32_t find(std::string_view bytes, bool verbatim) const;
@@ -64,7 +65,7 @@ class Vocabulary {
   bool byte_level_;
   std::size_t size_ = 0;
   std::uint64_t key_;
-  std::string bytes_;           // of all tokens, one behind another
+  std::string bytes_;           // of all tokens, concatenated
   std::vector<Entry> entries_;  // by id
   std::vector<Place> places_;
 };

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/tokenizer/word_matcher.h"
 
@@ -15,13 +14,13 @@ bool is_line_end(char byte) {
   return byte == '\r' || byte == '\n';
 }
 
-// A text and where its characters end: the steps that the patterns are made of.
+// A text with the matchers that the patterns consist of.
 class Matcher {
  public:
   Matcher(const std::uint8_t* classes, std::string_view text) : classes_(classes), text_(text) {}
 
   std::uint8_t at(std::size_t place) const { return classes_at(classes_, text_, place); }
-  std::size_t behind(std::size_t place) const { return place + utf8_length(text_[place]); }
+  std::size_t next(std::size_t place) const { return place + utf8_length(text_[place]); }
   bool inside(std::size_t place) const { return place < text_.size(); }
 
   bool is_letter(std::size_t place) const { return inside(place) && (at(place) & kLetter) != 0; }
@@ -30,15 +29,15 @@ class Matcher {
   bool is_space(std::size_t place) const { return inside(place) && (at(place) & kWhiteSpace) != 0; }
 
   std::size_t letters(std::size_t place) const {
-    while (is_letter(place)) place = behind(place);
+    while (is_letter(place)) place = next(place);
     return place;
   }
   std::size_t numbers(std::size_t place, std::size_t most) const {
-    for (; most > 0 && is_number(place); --most) place = behind(place);
+    for (; most > 0 && is_number(place); --most) place = next(place);
     return place;
   }
   std::size_t symbols(std::size_t place) const {
-    while (is_symbol(place)) place = behind(place);
+    while (is_symbol(place)) place = next(place);
     return place;
   }
   std::size_t line_ends(std::size_t place) const {
@@ -46,8 +45,8 @@ class Matcher {
     return place;
   }
 
-  // '(s|t|re|ve|m|ll|d) behind the apostrophe at `place`; 0 where there is none. (?i) lets in capitals and ſ,
-  // which folds to s.
+  // The length of '(s|t|re|ve|m|ll|d) from the apostrophe at `place`; 0 if there is none. (?i) accepts
+  // capitals and ſ, which folds to s.
   std::size_t contraction(std::size_t place, bool any_case) const {
     const auto letter = [&](std::size_t i) -> char {
       if (!inside(place + i)) return '\0';
@@ -63,23 +62,23 @@ class Matcher {
     return 0;
   }
 
-  // \s+(?!\S)|\s+ : white space up to, not with, the last character of it before a word.
+  // \s+(?!\S)|\s+ : white space without its last character if a word follows.
   std::size_t spaces(std::size_t place) const {
     std::size_t last = place;
     std::size_t end = place;
     while (is_space(end)) {
       last = end;
-      end = behind(end);
+      end = next(end);
     }
     return inside(end) && last > place ? last : end;
   }
 
-  // \s*[\r\n]+ : white space up to the last line end in it; 0 where there is none.
+  // \s*[\r\n]+ : white space up to its last line end; 0 if it has none.
   std::size_t lines(std::size_t place) const {
     std::size_t end = 0;
     while (is_space(place)) {
       const bool line_end = is_line_end(text_[place]);
-      place = behind(place);
+      place = next(place);
       if (line_end) end = place;
     }
     return end;
@@ -108,7 +107,7 @@ std::size_t qwen2_end(const Matcher& match, std::string_view text, std::size_t a
   const std::uint8_t first = match.at(at);
   if ((first & kLetter) != 0) return match.letters(at);
   if ((first & kNumber) != 0) return match.numbers(at, most_digits);
-  const std::size_t second = match.behind(at);
+  const std::size_t second = match.next(at);
   if (!is_line_end(text[at]) && match.is_letter(second)) return match.letters(second);
   if ((first & kNotSymbol) == 0) return match.line_ends(match.symbols(at));
   if (text[at] == ' ' && match.is_symbol(second)) return match.line_ends(match.symbols(second));

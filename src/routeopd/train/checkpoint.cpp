@@ -11,6 +11,7 @@
 #include "routeopd/base/files.h"
 #include "routeopd/base/hashes.h"
 #include "routeopd/formats/json_file.h"
+#include "routeopd/model/model_files.h"
 
 namespace routeopd::train {
 namespace {

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/inputs.h"
 
@@ -7,6 +6,7 @@
 #include <filesystem>
 
 #include "routeopd/decontamination/record.h"
+#include "routeopd/model/model_files.h"
 #include "routeopd/text/compatibility.h"
 #include "routeopd/text/prompts.h"
 
@@ -36,7 +36,7 @@ void check_ids(const std::vector<std::int32_t>& ids, const char* what, const Pro
   }
 }
 
-// Positions that a prompt and its longest response need beyond what a model has; 0 where they fit.
+// Positions that a prompt and its longest response need beyond those of a model; 0 where they fit.
 std::int64_t positions_missing(const Prompt& prompt, const Recipe& recipe,
                                const formats::ModelConfig& config) {
   const std::int64_t response =

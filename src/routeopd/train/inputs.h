@@ -1,5 +1,5 @@
-// What a run reads, and whether it fits together: everything that can be refused before the run directory is made.
-//
+// What a run reads, and whether it fits together: everything that can be refused before the run directory is
+// made.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,11 +18,11 @@ namespace routeopd::train {
 
 struct Inputs {
   model::Model student;
-  std::optional<model::Model> teacher;  // none for the sft arm
+  std::optional<model::Model> teacher;  // none for the sft arm, or where its weights are elsewhere
   std::int32_t real_ids = 0;
   std::vector<Prompt> prompts;
   std::int64_t too_long = 0;                        // prompts that were skipped
-  std::string contamination_warning;                // contamination_of() the prompts
+  std::string contamination_warning;                // contamination_of() the recipe
   const tokenizer::Tokenizer* tokenizer = nullptr;  // for rollouts.jsonl
 };
 
@@ -33,10 +33,11 @@ struct RunPrompts {
   std::int32_t real_ids = 0;
   std::vector<Prompt> prompts;
   std::int64_t too_long = 0;          // prompts that were skipped
-  std::string contamination_warning;  // contamination_of() the prompts
+  std::string contamination_warning;  // contamination_of() the recipe
 };
 
-// Reads and checks them. Throws UserError when something is missing, the tokenizers differ, or check_prompts() refuses.
+// Reads and checks them. Throws UserError when something is missing, the tokenizers differ, or
+// check_prompts() refuses.
 RunPrompts read_run_prompts(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer);
 
 // Loads the weights that the recipe names. Throws UserError when something is missing.
@@ -45,25 +46,27 @@ Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer, 
 // Both in turn.
 Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer);
 
-// The recipe's prompts. Those that with the longest response pass a model's positions are left out and counted; where none
-// is left, all stay, and check_inputs() says why they cannot.
+// The recipe's prompts. Those that exceed a model's positions with the longest response are skipped and
+// counted; where none would be left, all stay, and check_inputs() says why they cannot.
 std::vector<Prompt> read_prompts(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer,
                                  const formats::ModelConfig& student, const formats::ModelConfig* teacher,
                                  std::int64_t& too_long);
 
-// What is to be said of the recipe's prompts before a run: that they were never checked against the test sets, changed since,
-// or not checked against a suite of [eval]. Empty where `routeopd decontaminate` answered for them.
+// A warning about the recipe's prompts: that they were never checked against the test sets, changed since, or
+// were not checked against a suite of [eval]. Empty where `routeopd decontaminate` answered for them.
 std::string contamination_of(const Recipe& recipe);
 
-// Throws UserError for prompts that the recipe cannot run on: too few, ids or lengths out of range, no response for sft.
+// Throws UserError for prompts that the recipe cannot run on: too few, ids or lengths out of range, no
+// response for sft.
 void check_prompts(const Recipe& recipe, const std::vector<Prompt>& prompts, std::int64_t too_long,
                    std::int32_t real_ids, const formats::ModelConfig& student,
                    const formats::ModelConfig* teacher);
 
-// Two models speak of the same ids only when their tokenizers agree. A teacher directory without one is taken at its word.
+// Two models speak of the same ids only when their tokenizers agree. A teacher directory without one is
+// trusted.
 void check_same_tokens(const std::string& student_path, const std::string& teacher_path);
 
-// The same for all that was loaded, a teacher equal to the student among it.
+// All of this for what was loaded; a teacher equal to the student is refused too.
 void check_inputs(const Recipe& recipe, const Inputs& inputs);
 
 }  // namespace routeopd::train

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/loss_gradients.h"
 
@@ -6,7 +5,7 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/model/decoder.h"
-#include "routeopd/model/response_batch.h"
+#include "routeopd/model/packed_batch.h"
 
 namespace routeopd::train {
 namespace {
@@ -37,7 +36,7 @@ at::Tensor zero_table(const at::Tensor& table_VH) {
 }  // namespace
 
 LossGradients::LossGradients(model::Model& student, at::Tensor teacher_head_UX, std::int32_t real_ids,
-                             const PassOptions& options)
+                             const GradientOptions& options)
     : student_(student),
       working_(options.dtype == Dtype::kBfloat16 ? model::rounded_model(student, at::kBFloat16) : student),
       teacher_head_UX_(std::move(teacher_head_UX)),
@@ -128,7 +127,7 @@ void LossGradients::micro_batch(const Experience& experience, std::size_t first,
   result.floored += part.floored;
 }
 
-// A bfloat16 sum over many micro-batches would lose the small ones: it is kept in float32.
+// A bfloat16 sum over many micro-batches would lose the small gradients: it is kept in float32.
 void LossGradients::collect_rounded_gradients() {
   if (!rounded()) return;
   const std::vector<model::Parameter> parameters = model::trainable(working_);

@@ -1,6 +1,8 @@
-// The gradient of an objective: the student's forward over packed micro-batches, the objective through its head, and the
-// way back. The learner takes its updates from it; so do the probes, which ask where an update would lead.
+// The gradient of an objective: the student's forward over packed micro-batches, the objective through its
+// head, and the backward. The learner takes its updates from it; so do the probes, which ask where an update
+// would lead.
 //
+// Shapes: U rows of the teacher's LM head, X its hidden size.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -30,7 +32,7 @@ struct BatchResult : objective::ObjectiveResult {
   std::int64_t states = 0;  // valid ones: the denominator
 };
 
-struct PassOptions {
+struct GradientOptions {
   routing::ObjectiveOptions objective{};
   Dtype dtype = Dtype::kFloat32;  // of forward and backward
   std::int64_t micro_tokens = 16384;
@@ -39,16 +41,17 @@ struct PassOptions {
 
 class LossGradients {
  public:
-  // Reads `student`, which holds the weights in float32 whatever the type of the forward, and leaves gradients on its
-  // tensors. `teacher_head` is for the objectives over the whole vocabulary.
+  // Reads `student`, which holds the weights in float32 whatever the type of the forward, and leaves
+  // gradients on its tensors. The teacher's head is for the objectives over the whole vocabulary; others may
+  // leave it undefined.
   LossGradients(model::Model& student, at::Tensor teacher_head_UX, std::int32_t real_ids,
-                const PassOptions& options);
+                const GradientOptions& options);
 
   // Loss and gradients of responses [first, end) as one optimizer batch, added to gradients().
   BatchResult accumulate(const Experience& experience, std::size_t first, std::size_t end);
 
-  // One per weight of model::trainable(student), in its order, float32. Those of the embedding and the head are
-  // buffers of this object.
+  // One per weight of model::trainable(student), in its order, float32. Those of the embedding and the head
+  // are buffers of this object.
   std::vector<at::Tensor> gradients();
   void clear();
 
@@ -69,11 +72,11 @@ class LossGradients {
   model::Model working_;  // what the forward reads: the student itself, or its weights in bfloat16
   at::Tensor teacher_head_UX_;
   std::int32_t real_ids_;
-  PassOptions options_;
+  GradientOptions options_;
   std::vector<model::Parameter> parameters_;  // of the student
   std::unique_ptr<objective::Objective> objective_;
-  // A token's embedding and the rows of the head that a loss reads are few rows of a large table: their gradient is one
-  // persistent buffer, shared where the two are tied.
+  // The embeddings of a batch and the rows of the head that a loss reads are few rows of a large table: their
+  // gradient is one persistent buffer, shared where the two are tied.
   model::HeadGradient head_gradient_;
   std::optional<model::HeadGradient> embedding_gradient_;
   std::vector<at::Tensor> sums_;  // float32 gradients of a bfloat16 forward; undefined for the tables

@@ -36,7 +36,7 @@ class Optimizer {
   virtual std::string name() const = 0;
   virtual std::string state_text() const = 0;
 
-  // Bytes of state(). On tensors without memory (model::shape_model) it is the size that they would have.
+  // Bytes of state(). For weights without memory (on the device kMeta), those that it would have.
   std::int64_t bytes() const;
 };
 

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/route_rollout.h"
 
@@ -8,15 +7,15 @@
 #include <algorithm>
 
 #include "routeopd/model/heads/dense_head.h"
-#include "routeopd/routing/background_pools.h"
+#include "routeopd/routing/controls.h"
 #include "routeopd/routing/reference.h"
 #include "routeopd/routing/route_states.h"
-#include "routeopd/types/state_views.h"
+#include "routeopd/types/state_batch.h"
 
 namespace routeopd::train {
 namespace {
 
-// With the support over the whole vocabulary the top-k serves the metrics alone.
+// With a support over the whole vocabulary, the top-k serves the metrics alone.
 constexpr std::int32_t kTopOfFullSupport = 64;
 
 template <class T>

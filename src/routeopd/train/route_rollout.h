@@ -1,5 +1,6 @@
 // The routing stage: from what both models said to what should move.
 //
+// Shapes: V rows of the student's LM head and H its hidden size, U and X the teacher's.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,11 +16,11 @@
 
 namespace routeopd::train {
 
-// The LM heads, for support over the whole vocabulary: logits are then formed from hidden states, a chunk of states at a
-// time.
+// The LM heads, for support over the whole vocabulary: logits are then formed from hidden states, a chunk of
+// states at a time.
 struct Heads {
   at::Tensor student_VH;
-  at::Tensor teacher_UX;
+  at::Tensor teacher_UX;  // undefined where no arm walks the vocabulary
   std::int32_t real_ids = 0;
 };
 

@@ -1,6 +1,7 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/stages.h"
+
+#include <utility>
 
 #include "routeopd/engine/score_rollout.h"
 
@@ -24,34 +25,25 @@ Rollout given_responses(const std::vector<Prompt>& prompts, std::uint32_t step) 
   return rollout;
 }
 
-Heads heads_of(const Inputs& inputs) {
-  return {.student_VH = inputs.student.head_VH,
-          .teacher_UX = inputs.teacher ? inputs.teacher->head_VH : at::Tensor(),
-          .real_ids = inputs.real_ids};
-}
-
-// The behaviour student is the one that learns: with weights in bfloat16 where the learner's forward has them so.
-engine::LocalOptions rollout_options(const Recipe& recipe) {
-  engine::LocalOptions options{.kv_bytes = static_cast<std::int64_t>(recipe.rollout.kv_memory * 1e9)};
-  if (recipe.student.dtype == Dtype::kBfloat16) options.storage = model::WeightStorage::kBFloat16;
-  return options;
-}
-
-const Inputs& checked(const Recipe& recipe, const Inputs& inputs) {
+// Refuses, before anything of the run is made, what cannot run.
+const Inputs& checked(const Recipe& recipe, const Inputs& inputs, const Engines& engines) {
   check_inputs(recipe, inputs);
+  check_engines(recipe, engines, inputs.real_ids);
   return inputs;
 }
 
 }  // namespace
 
-Stages::Stages(const Recipe& recipe, Inputs& inputs)
+Stages::Stages(const Recipe& recipe, Inputs& inputs, Engines engines)
     : recipe_(recipe),
-      real_ids_(checked(recipe, inputs).real_ids),
-      student_(inputs.student, real_ids_, rollout_options(recipe)),
-      heads_(heads_of(inputs)),
-      learner_(inputs.student, heads_.teacher_UX, real_ids_, recipe) {
-  if (inputs.teacher) teacher_.emplace(*inputs.teacher, real_ids_);
-}
+      real_ids_(checked(recipe, inputs, engines).real_ids),
+      engines_(std::move(engines)),
+      heads_{.student_VH = inputs.student.head_VH,
+             .teacher_UX = engines_.teacher_head_UX,
+             .real_ids = real_ids_},
+      learner_(inputs.student, heads_.teacher_UX, real_ids_, recipe) {}
+
+Stages::Stages(const Recipe& recipe, Inputs& inputs) : Stages(recipe, inputs, make_engines(recipe, inputs)) {}
 
 Rollout Stages::write(const std::vector<Prompt>& prompts, std::int64_t step) {
   if (recipe_.sft()) return given_responses(prompts, static_cast<std::uint32_t>(step));
@@ -60,40 +52,42 @@ Rollout Stages::write(const std::vector<Prompt>& prompts, std::int64_t step) {
                                   .max_new_tokens = recipe_.rollout.max_new_tokens,
                                   .seed = recipe_.seed,
                                   .step = static_cast<std::uint32_t>(step)};
-  return student_.generate(prompts, sampling, capture_options(recipe_.objective));
+  engine::Capture capture = capture_options(recipe_.objective);
+  capture.hidden = engines_.student->capabilities().hidden_states;
+  return engines_.student->generate(prompts, sampling, capture);
 }
 
 Scores Stages::score(Rollout& rollout) {
-  if (!teacher_) return {};
+  if (recipe_.sft()) return {};
   const bool again = recipe_.rollout.old_scores == OldScores::kRescore;
-  return engine::score_rollout(student_, *teacher_, rollout,
+  return engine::score_rollout(*engines_.student, *engines_.teacher, rollout,
                                score_options(recipe_.objective, rollout, again, recipe_.seed, real_ids_));
 }
 
 Routes Stages::route(const Rollout& rollout, const Scores& scores) {
-  if (!teacher_) return {};
+  if (recipe_.sft()) return {};
   return route_rollout(rollout, scores, recipe_.objective, recipe_.seed, heads_);
 }
 
 UpdateResult Stages::learn(const Experience& experience) {
   const UpdateResult update = learner_.update(experience);
-  student_.refresh();
+  engines_.student->refresh();
   return update;
 }
 
 UpdateResult Stages::skip() {
-  student_.refresh();  // what the engine holds may be what is not finite
+  engines_.student->refresh();  // the engine's copy of the weights may be what is not finite
   return learner_.skip();
 }
 
 Experience Stages::experience(const Rollout& rollout, const Scores& scores, const Routes& routes) const {
-  if (!teacher_) return {.rollout = &rollout, .scores = nullptr, .routes = nullptr};
+  if (recipe_.sft()) return {.rollout = &rollout, .scores = nullptr, .routes = nullptr};
   return {.rollout = &rollout, .scores = &scores, .routes = &routes};
 }
 
 RunState Stages::resume(const std::filesystem::path& checkpoint, model::Model& student, const Json& inputs) {
   const RunState state = restore_checkpoint(checkpoint, student, learner_, inputs);
-  student_.refresh();
+  engines_.student->refresh();
   return state;
 }
 

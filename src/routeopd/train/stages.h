@@ -1,26 +1,26 @@
-// The stages of a step over one pair of models. The loop (train.cpp) calls them in turn; each takes what the one before it
-// made.
-//
+// The stages of a step over one pair of models. The loop (train.cpp) calls them in turn; each takes what the
+// one before it made.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
-#include <string>
 #include <vector>
 
-#include "routeopd/engine/local_engine.h"
 #include "routeopd/train/checkpoint.h"
+#include "routeopd/train/engines.h"
 #include "routeopd/train/learner.h"
 #include "routeopd/train/route_rollout.h"
-#include "routeopd/train/train.h"
 
 namespace routeopd::train {
 
 class Stages {
  public:
-  // Trains inputs.student in place. Throws UserError for inputs that the recipe cannot run on.
+  // Trains inputs.student in place. Throws UserError for inputs that the recipe cannot run on, and for
+  // engines that do not give what its arm needs.
+  Stages(const Recipe& recipe, Inputs& inputs, Engines engines);
+
+  // With the recipe's own engines.
   Stages(const Recipe& recipe, Inputs& inputs);
 
   // The student's responses; for the sft arm, the given ones.
@@ -38,14 +38,13 @@ class Stages {
 
   const Learner& learner() const { return learner_; }
 
-  // Goes on from a checkpoint of `student`, the model these stages train.
+  // Resumes from a checkpoint of `student`, the model that these stages train.
   RunState resume(const std::filesystem::path& checkpoint, model::Model& student, const Json& inputs);
 
  private:
   Recipe recipe_;
   std::int32_t real_ids_;
-  engine::LocalEngine student_;
-  std::optional<engine::LocalEngine> teacher_;
+  Engines engines_;
   Heads heads_;
   Learner learner_;
 };

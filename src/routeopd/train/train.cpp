@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "routeopd/base/interrupt.h"
 #include "routeopd/base/system.h"
-#include "routeopd/engine/non_finite.h"
+#include "routeopd/engine/engine.h"
 #include "routeopd/train/metrics.h"
 #include "routeopd/train/schedule.h"
 #include "routeopd/train/stages.h"
@@ -18,7 +19,7 @@ namespace {
 
 class Run {
  public:
-  Run(const Recipe& recipe, Inputs& inputs, Start start);
+  Run(const Recipe& recipe, Inputs& inputs, Engines engines, Start start);
 
   std::int64_t steps_done() const { return state_.step; }
   const StepMetrics& last_metrics() const { return files_.last_metrics(); }
@@ -70,8 +71,9 @@ class Run {
 
 }  // namespace
 
-std::int64_t train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch, Start start) {
-  Run run(recipe, inputs, start);
+std::int64_t train(const Recipe& recipe, Inputs& inputs, Engines engines, const StepWatch& watch,
+                   Start start) {
+  Run run(recipe, inputs, std::move(engines), start);
   const std::int64_t first = run.steps_done();
   try {
     if (watch && first > 0) watch(run.last_metrics());
@@ -92,12 +94,16 @@ std::int64_t train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch,
   return run.steps_done() - first;
 }
 
+std::int64_t train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch, Start start) {
+  return train(recipe, inputs, make_engines(recipe, inputs), watch, start);
+}
+
 namespace {
 
-Run::Run(const Recipe& recipe, Inputs& inputs, Start start)
+Run::Run(const Recipe& recipe, Inputs& inputs, Engines engines, Start start)
     : recipe_(recipe),
       inputs_(inputs),
-      stages_(recipe, inputs),
+      stages_(recipe, inputs, std::move(engines)),
       order_(std::ssize(inputs.prompts), recipe),
       files_(recipe, start) {
   if (files_.resumed()) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "routeopd/train/engines.h"
 #include "routeopd/train/inputs.h"
 #include "routeopd/train/recipe.h"
 #include "routeopd/train/run_directory.h"
@@ -21,6 +22,11 @@ using StepWatch = std::function<void(const StepMetrics& metrics)>;
 // directory. A resumed run continues from its newest checkpoint that verifies, to the same bits. Returns how
 // many steps were made.
 std::int64_t train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch = {},
+                   Start start = Start::kNew);
+
+// The same with given engines instead of the recipe's own. Throws UserError, before anything is written,
+// where they do not give what the arm needs.
+std::int64_t train(const Recipe& recipe, Inputs& inputs, Engines engines, const StepWatch& watch = {},
                    Start start = Start::kNew);
 
 }  // namespace routeopd::train

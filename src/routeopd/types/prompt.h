@@ -1,5 +1,4 @@
 // What a student is asked: the ids it reads, and what is known about the answer.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +11,7 @@ namespace routeopd {
 struct Prompt {
   std::string id;            // of the file, or the line's number
   std::string id_json;       // the same as the file wrote it, a number or a string; empty: it had none
-  std::uint32_t number = 0;  // place in its file: the address of its random numbers, < 2^24
+  std::uint32_t number = 0;  // place in its file, < 2^24: address of its random numbers
   std::string text;          // as the student reads it; empty where only ids were given
   std::vector<std::int32_t> ids;
   std::string answer;                      // empty: not known

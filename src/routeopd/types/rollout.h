@@ -1,8 +1,8 @@
-// What the student wrote, and what it thought while writing. All responses of a step lie behind one another: a
+// What the student wrote, and its distributions while it wrote. The responses of a step follow one another: a
 // visited state is a row of the N arrays, and everything downstream is an array over the same rows.
 //
-// Shapes: P prompts, B responses, N = sum of the responses' lengths, K columns of the behaviour student's top-k,
-// H hidden size.
+// Shapes: P prompts, B responses, N = sum of the responses' lengths, K columns of the behaviour student's
+// top-k, H hidden size.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,7 +15,8 @@ namespace routeopd {
 
 enum class Finish : std::uint8_t { kStop, kLength };
 
-// States [first_state, first_state + length): state j predicts the response's token j, the end of sequence included.
+// States [first_state, first_state + length): the j-th predicts the response's token j, the end of sequence
+// included.
 struct Response {
   std::int32_t prompt = 0;  // index into Rollout::prompt_ids_P
   std::int32_t sample = 0;  // which of the prompt's responses
@@ -32,8 +33,9 @@ struct Rollout {
   std::vector<float> logprob_N;         // its log-probability under the student at temperature 1
   std::vector<StateAddress> address_N;  // of the state's random numbers
 
-  // The behaviour distribution at temperature 1: the top k, descending, and the log-partition over the real ids.
-  // Empty unless capture was asked for. The hidden states give its values at ids that are known later.
+  // The behaviour distribution at temperature 1: the top k, descending, and the log-partition over the real
+  // ids. Empty unless capture was asked for. Hidden states, where the engine has them, give its values at ids
+  // that are known later.
   std::int32_t columns = 0;
   std::vector<std::int32_t> top_ids_NK;
   std::vector<float> top_logits_NK;

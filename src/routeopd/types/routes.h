@@ -1,13 +1,12 @@
 // What routing hands to the learner: for each visited state the pairs to move and by how much, or the whole
 // support.
 //
-// Shapes: N states, M pairs a state, L = sum of the support sizes of all states.
+// Shapes: N states, M pairs per state, L = sum of the support sizes of all states.
 //
 // A worked example, one state with two pairs (ids of a small vocabulary, k = 2, B = 0.35):
 //   source_NM = {17, 17}   destination_NM = {4, 9}   target_NM = {0.35, 0.31}   old_NM = {-1.2, -2.5}
 //   weight_N = {0.42}: 42 % of the mass on the union sits on the wrong tokens; the learner raises
 //   z_4 - z_17 by 0.35 and z_9 - z_17 by 0.31 over their old values, with weight 0.42 / 2 each.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -40,8 +39,8 @@ struct Routes {
   // The pairs. -1 ids where the state has none (not valid, not routed, or the exact coupling).
   std::vector<std::int32_t> source_NM;
   std::vector<std::int32_t> destination_NM;
-  std::vector<float>
-      target_NM;  // wanted change: of the pair's log-odds, or of one token's log-probability (one-sided)
+  // Wanted change: of the pair's log-odds, or of one token's log-probability (one-sided arms).
+  std::vector<float> target_NM;
   std::vector<float> old_NM;    // the behaviour student's value of that quantity
   std::vector<float> weight_N;  // M, or 1; 0 where not valid or not routed. A pair weighs weight / M pairs
 
@@ -52,7 +51,7 @@ struct Routes {
   std::vector<float> mass_N;           // M, eq. mismatch-mass
   std::vector<float> concentration_N;  // c, eq. demand-concentration
   std::vector<float> budget_N;         // B, eq. transport-budget
-  std::vector<float> coverage_N;       // share of q+ on the distinct sampled destinations
+  std::vector<float> coverage_N;       // share of q+ on the distinct destinations used; outside D: nothing
   std::vector<float> saturated_N;      // share of the union with |g| >= B
   std::vector<float> student_mass_N;   // full-vocabulary pi_old(U); NaN without log-partitions
   std::vector<float> teacher_mass_N;   // full-vocabulary pi_T(U); NaN without log-partitions

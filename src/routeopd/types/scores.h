@@ -1,8 +1,8 @@
-// What the teacher says of the states a student visited, beside the student's own values there. Rows are the states of
-// the Rollout that was scored.
+// What the teacher says of the states that a student visited, with the student's own values there. Rows are
+// the states of the Rollout that was scored; those that are not valid hold nothing to be read.
 //
-// Shapes: N states, K columns of the student's top-k, J of the teacher's, P of the background pool, X the teacher's
-// hidden size.
+// Shapes: N states, K columns of the student's top-k, J of the teacher's, P of the background pool, X the
+// teacher's hidden size.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

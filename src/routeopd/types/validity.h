@@ -14,7 +14,7 @@ enum class Validity : std::uint8_t {
   kValid = 0,
   kPadding,          // a padded position
   kNotGenerated,     // a prompt, tool or template token
-  kTruncatedScores,  // the teacher's answer is shorter than the response
+  kTruncatedScores,  // an engine's answer is shorter than the response
   kMisaligned,       // an id or a row differs between student and teacher, or lies outside the vocabulary
   kNonFinite,        // NaN, +inf, or every id at -inf
   kEmptySupport,     // no id is left in the union
@@ -22,6 +22,12 @@ enum class Validity : std::uint8_t {
 
 inline constexpr std::array<std::string_view, 7> kValidityNames = {
     "valid", "padding", "not_generated", "truncated_scores", "misaligned", "non_finite", "empty_support"};
+
+// Of two reasons the one that comes first; kValid where there is none.
+constexpr Validity first_reason(Validity a, Validity b) {
+  if (a == Validity::kValid || b == Validity::kValid) return a == Validity::kValid ? b : a;
+  return a < b ? a : b;
+}
 
 constexpr std::string_view name_of(Validity validity) {
   return kValidityNames[static_cast<std::size_t>(validity)];

@@ -1,4 +1,4 @@
-// The bounds that keep one comparison small whatever the answers hold. The longest gold of MATH500 has 57
+// The bounds that keep one comparison cheap whatever the answers hold. The longest gold of MATH500 has 57
 // characters; every bound leaves real answers a factor of ten or more.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -10,12 +10,12 @@ namespace routeopd::grade::math {
 
 // Longer text is not read as mathematics but compared as text: parsing cost is linear, comparing is not.
 inline constexpr std::size_t kLongestMath = 4096;
-// Of nested brackets, and of the tree. Parsing, comparing and freeing recurse; 64 levels take well under 100 kB
-// of stack, instrumented builds included.
+// Of nested brackets, and of the tree. Parsing, comparing and freeing recurse; 64 levels take well under 100
+// kB of stack, instrumented builds included.
 inline constexpr int kDeepest = 64;
 inline constexpr int kMostNodes = 4096;
-// Of a rational's numerator or denominator: 4,932 decimal digits, more than a text of kLongestMath can spell
-// out.
+// Of a rational's numerator or denominator: 4,932 decimal
+// digits, more than a text of kLongestMath can spell out.
 inline constexpr std::size_t kMostBits = std::size_t{1} << 14;
 // n! and C(n, k) up to here stay below kMostBits.
 inline constexpr unsigned long kLargestFactorial = 1000;
@@ -48,7 +48,7 @@ class Budget {
   std::int64_t left_;
 };
 
-// Of these, what one normal form may take: an expression that has none within that is compared by value.
+// The part of them that one normal form may take; an expression that needs more is compared by value.
 inline constexpr std::int64_t kExactSteps = 10'000;
 
 }  // namespace routeopd::grade::math

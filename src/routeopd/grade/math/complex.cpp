@@ -15,8 +15,8 @@ thread_local int precision_bits = kPrecision;
 
 using Unary = int (*)(mpfr_ptr, mpfr_srcptr, mpfr_rnd_t);
 
-// The exponent up to which an argument of exp, sin and the like is taken: sin(2^1000) needs 1000 more bits of π,
-// and exp(2^15) already leaves kMostExponent.
+// The exponent up to which an argument of exp, sin and the like is taken: sin(2^1000) needs 1000 more bits of
+// π, and exp(2^15) already leaves kMostExponent.
 constexpr long kMostArgument = 1000;
 
 Real unary(Unary function, const Real& argument) {

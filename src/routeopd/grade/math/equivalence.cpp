@@ -104,7 +104,7 @@ std::string_view without_zeros(std::string_view digits) {
   return digits;
 }
 
-// 52_8 is 52_8, and 52 where the base was left out; nothing else.
+// 52_8 is 52_8, and also 52, without its base; nothing else.
 bool same_base(const Node& reference, const Node& given) {
   if (reference.kind == given.kind) {
     return reference.places == given.places && without_zeros(reference.name) == without_zeros(given.name);
@@ -116,7 +116,7 @@ bool same_base(const Node& reference, const Node& given) {
   return allowed && plain.value.get_str() == without_zeros(based.name);
 }
 
-// 10\% is 0.1, and 10 where the sign was left out.
+// 10\% is 0.1, and also 10, without its sign.
 bool same_percent(const Node& reference, const Node& given, Budget& budget) {
   if (same_scalar(reference, given, budget)) return true;
   return reference.kind == Kind::kPercent && given.kind != Kind::kPercent &&

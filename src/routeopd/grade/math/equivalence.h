@@ -7,8 +7,8 @@
 
 namespace routeopd::grade::math {
 
-// `reference` is the answer that is known to be right. The two are not treated alike: 10 is right where 10\% is
-// wanted, 10\% is wrong where 10 is. The rules stand in docs/grading.md. A comparison that would cost more than
+// `reference` is the answer that is known to be right. The two are not treated alike: 10 is right where 10\%
+// is wanted, 10\% is wrong where 10 is. docs/grading.md has the rules. A comparison that would cost more than
 // `budget` has is decided as "not the same".
 bool same_answer(const Node& reference, const Node& given, Budget& budget);
 

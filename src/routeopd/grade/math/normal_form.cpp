@@ -125,8 +125,8 @@ Quotient atom(const std::string& name) {
   return value;
 }
 
-// n^(index of `exponent`) for a whole n > 0, by its prime factors. Trial division goes to 2^16, so that what is
-// left over is prime below 2^32; larger left-overs are given up.
+// n^(index of `exponent`) for a whole n > 0, by its prime factors. Trial division goes to 2^16, so that a
+// remainder below 2^32 is prime; a larger one has no normal form.
 void multiply_root(Polynomial& value, const mpz_class& n, Exponent exponent, Budget& budget) {
   if (mpz_sizeinbase(n.get_mpz_t(), 2) > 62) throw NoForm();
   std::uint64_t rest = n.get_ui();

@@ -1,12 +1,12 @@
-// Exact equality of expressions made of rationals, roots of rationals, π, e, i and variables by + - · / and
-// whole powers.
+// Exact equality of expressions made of rationals, roots of
+// rationals, π, e, i and variables by + - · / and whole powers.
 //
 // Such an expression is a quotient of two polynomials with rational coefficients in
 //   the variables, π and e            (taken to be independent of each other),
 //   i                                 with i² = -1,
-//   p^(a/b), p prime, 0 < a/b < 1     with p^(a/b) · p^(c/d) = p^(a/b + c/d), whole powers in the coefficient.
-// The products of the p^(a/b) are linearly independent over the rationals (Besicovitch 1940), so a polynomial is
-// zero if and only if it has no terms, and N1/D1 = N2/D2 if and only if N1·D2 - N2·D1 has none.
+//   p^(a/b), p prime, 0 < a/b < 1     with p^(a/b) · p^(c/d) = p^(a/b + c/d), whole powers being numbers.
+// The products of the p^(a/b) are linearly independent over the rationals (Besicovitch 1940), so a polynomial
+// is zero if and only if it has no terms, and N1/D1 = N2/D2 if and only if N1·D2 - N2·D1 has none.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -50,8 +50,8 @@ struct Quotient {
   Polynomial denominator;  // never zero
 };
 
-// Nothing when the expression is of another kind (a sine, a root of a variable), divides by zero, or outgrows
-// the bounds.
+// Nothing when the expression is of another kind (a sine, a
+// root of a variable), divides by zero, or outgrows the bounds.
 std::optional<Quotient> normal_form(const Node& node, Budget& budget);
 
 // Nothing when that outgrows the bounds.

@@ -13,7 +13,7 @@
 namespace routeopd::grade::math {
 namespace {
 
-// Bits below the peak from which on a difference is rounding.
+// A difference that is this many bits below the peak is rounding.
 long agreement() {
   return working_precision() - kSlack;
 }
@@ -36,8 +36,8 @@ class Evaluator {
   Evaluator(unsigned point, Budget& budget) : point_(point), budget_(budget) {}
 
   Complex value(const Node& node) {
-    const bool dear = node.kind == Kind::kCall || node.kind == Kind::kPower || node.kind == Kind::kRoot;
-    if (!budget_.spend((dear ? 10 : 1) * (working_precision() / kPrecision))) return not_a_number();
+    const bool costly = node.kind == Kind::kCall || node.kind == Kind::kPower || node.kind == Kind::kRoot;
+    if (!budget_.spend((costly ? 10 : 1) * (working_precision() / kPrecision))) return not_a_number();
     Complex result = plain_value(node);
     peak_ = std::max(peak_, result.exponent());
     return result;

@@ -9,15 +9,15 @@
 namespace routeopd::grade::math {
 
 // Variables have these values at point k: ±(1/2 + u), u uniform on [0, 2) with 24 bits, addressed by the
-// variable's name and k alone. All are positive at the first points, where roots and logarithms are real; later
-// each has a sign of its own.
+// variable's name and k alone. All are positive at the first points, where roots and logarithms are real;
+// later each has a sign of its own.
 inline constexpr unsigned kPoints = 6;
 inline constexpr unsigned kPositivePoints = 3;
 
 struct Value {
   Complex number;  // NaN where there is none
   long peak =
-      0;  // the largest exponent met on the way: rounding errors are of the order 2^(peak - kPrecision)
+      0;  // the largest exponent of any value on the way; rounding errors are about 2^(peak - kPrecision)
 };
 
 Value value_at(const Node& node, unsigned point, Budget& budget);

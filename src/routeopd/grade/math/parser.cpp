@@ -53,7 +53,7 @@ class Parser : private TokenCursor {
     return branch(Kind::kList, std::move(all));
   }
 
-  // The operator of a relation that stands here, 0 if none does.
+  // The operator of a relation at this place, 0 if there is none.
   char relation_here() const {
     static constexpr std::array<std::pair<std::string_view, char>, 5> kNamed = {
         {{"le", 'l'}, {"ge", 'g'}, {"ne", '!'}, {"approx", '~'}, {"in", 'e'}}};
@@ -170,7 +170,7 @@ class Parser : private TokenCursor {
     return node;
   }
 
-  // 1\frac{4}{5} and 7 3/4: adds the fraction that stands behind a whole number, if it is a proper one.
+  // 1\frac{4}{5} and 7 3/4: adds the fraction after a whole number, if it is a proper one.
   void take_mixed(Node& whole) {
     const std::size_t start = at_;
     if (is_command("frac")) {
@@ -192,8 +192,8 @@ class Parser : private TokenCursor {
     at_ += 3;
   }
 
-  // Arguments without braces may have cut a number in two; joining again is not needed, for the cut stays the
-  // same when the fraction is read anew.
+  // Arguments without braces may have cut a number in two. The parts need not be joined: the cut is the same
+  // when the fraction is read again.
   void rewind(std::size_t at) { at_ = at; }
 
   void skip_units() {
@@ -270,7 +270,8 @@ class Parser : private TokenCursor {
     return minus ? negated(std::move(node)) : node;
   }
 
-  // What a command applies to: {…}, or one token; of a number without braces its first digit, as LaTeX has it.
+  // What a command applies to: {…}, or one token; of a number
+  // without braces its first digit, as LaTeX has it.
   Node argument() {
     if (here().type == Type::kNumber && here().text.size() > 1 && is_plain_digits(here())) {
       Token& token = tokens_[at_];

@@ -9,7 +9,7 @@
 
 namespace routeopd::grade::math {
 
-// The grammar, loosest first; all but brackets may be left out where only one part stands:
+// The grammar, loosest first; each level but brackets may consist of one part alone:
 //
 //   list      relation { , ; and or  relation }
 //   relation  union { = < > \le \ge \ne \approx \in :  union }
@@ -19,7 +19,7 @@ namespace routeopd::grade::math {
 //   factor    base { ! % ^ ° _ }
 //   base      number, letter, \frac, \sqrt, \binom, function, brackets, |x|, set, matrix, words
 //
-// A whole number beside a proper fraction is a mixed number; units and words behind a value are dropped. An
+// A whole number beside a proper fraction is a mixed number; units and words after a value are dropped. An
 // angle in degrees is the number before the sign, except inside of sin, cos, tan, cot, sec and csc.
 // Throws Unreadable when the text is not all of this shape, or too deep, or too large.
 Node parsed(Tokens tokens);

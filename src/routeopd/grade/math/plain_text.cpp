@@ -117,25 +117,25 @@ std::optional<Choice> choice_of(std::string_view text) {
   return choice;
 }
 
-bool hedges(std::string_view behind) {
+bool hedges(std::string_view after) {
   static constexpr std::array<std::string_view, 7> kTakenBack = {"not",   "wrong",  "incorrect", "false",
                                                                  "maybe", "either", "neither"};
   bool joined = false;  // the word before was "or" or "and"
-  for (std::size_t at = 0; at < behind.size();) {
+  for (std::size_t at = 0; at < after.size();) {
     std::size_t end = at;
-    while (end < behind.size() && is_letter(behind[end])) ++end;
+    while (end < after.size() && is_letter(after[end])) ++end;
     if (end == at) {
       ++at;
       continue;
     }
     std::string word;
-    for (const char c : behind.substr(at, end - at)) word += lower(c);
-    const bool letter = end == at + 1 && behind[at] >= 'A' && behind[at] <= 'E';
+    for (const char c : after.substr(at, end - at)) word += lower(c);
+    const bool letter = end == at + 1 && after[at] >= 'A' && after[at] <= 'E';
     const bool bracketed =
-        letter && at > 0 && behind[at - 1] == '(' && end < behind.size() && behind[end] == ')';
+        letter && at > 0 && after[at - 1] == '(' && end < after.size() && after[end] == ')';
     if (bracketed || (letter && joined)) return true;
     if (std::find(kTakenBack.begin(), kTakenBack.end(), word) != kTakenBack.end()) return true;
-    const bool command = at > 0 && behind[at - 1] == '\\';  // \text and \textbf stand between words
+    const bool command = at > 0 && after[at - 1] == '\\';  // \text and \textbf stand between words
     if (!command) joined = word == "or" || word == "and";
     at = end;
   }

@@ -23,7 +23,7 @@ struct Choice {
 };
 std::optional<Choice> choice_of(std::string_view text);
 
-// Whether what stands behind a choice takes it back or names another: "(C) or (D)", "(C) is wrong".
-bool hedges(std::string_view behind);
+// Whether the text after a choice takes it back or names another: "(C) or (D)", "(C) is wrong".
+bool hedges(std::string_view after);
 
 }  // namespace routeopd::grade::math

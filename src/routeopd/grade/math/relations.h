@@ -17,8 +17,8 @@ bool is_assignment(const Node& node);
 // x > 2, 2 < x \le 5: the interval of the one variable; of a list of such, the union. Nothing for all else.
 std::optional<Node> interval_of(const Node& node);
 
-// Two relations. Equations and inequalities are the same when what is left after bringing everything to one side
-// differs by a constant factor, positive where the direction matters.
+// Two relations. Equations and inequalities are the same when what is left after bringing everything to one
+// side differs by a constant factor, positive where the direction matters.
 bool same_relation(const Node& reference, const Node& given, Budget& budget);
 
 }  // namespace routeopd::grade::math

@@ -111,7 +111,7 @@ class Lexer {
     } else if (is_letter(c)) {
       take_letters();
     } else if (c == '.') {
-      if (here(1) == '.') throw Unreadable();  // an ellipsis: who knows what follows
+      if (here(1) == '.') throw Unreadable();  // an ellipsis: what it stands for is not known
       ++at_;                                   // the end of a sentence, or the empty delimiter of \right.
     } else {
       take_symbol(c);

@@ -37,12 +37,12 @@ struct Token {
 
 struct Tokens {
   std::vector<Token> list{};  // ends with kEnd
-  // A comma with three digits behind it, and nothing that says whether it groups digits or separates numbers.
+  // There is a comma before three digits, and nothing says whether it groups digits or separates numbers.
   bool ambiguous_commas = false;
 };
 
-// Which bare commas group digits: "1,234". {,} and ,\! always do. Outside of brackets a comma groups, inside it
-// separates: (1,234) is a pair. kTurned is the other way round.
+// Which bare commas group digits: "1,234". {,} and ,\! always do. Outside of brackets a comma groups, inside
+// it separates: (1,234) is a pair. kTurned is the reverse.
 enum class Commas : std::uint8_t { kUsual, kTurned };
 
 // Throws Unreadable when the text is longer than kLongestMath, or nothing could make sense of it (a loose

@@ -1,6 +1,7 @@
 // What the language-model heads share. A head turns the learner's last hidden states into the few (or many)
 // numbers that a loss needs at each token; the loss answers with its gradient on those numbers; the head
-// carries it back to the hidden states and to the rows of its weight. Which numbers, is the only difference:
+// carries it back to the hidden states and to the rows of its weight. They differ only in which numbers these
+// are:
 //
 //   pair head    log-odds z_b - z_a of m pairs           2m rows of the weight per token
 //   gather head  logits at up to 2k given ids            2k rows

@@ -27,8 +27,9 @@ HostPairs checked_pairs(const at::Tensor& hidden_TH, const at::Tensor& weight_VH
   for (const at::Tensor& ids : {source_TM, destination_TM}) {
     if (!ids.defined() || ids.dim() != 2 || ids.scalar_type() != at::kInt ||
         ids.size(0) != hidden_TH.size(0) || ids.size(1) != source_TM.size(1)) {
-      throw UserError("{}: source_TM and destination_TM must be int32 of one shape [{}, M], a row a token",
-                      kPairHead, hidden_TH.size(0));
+      throw UserError(
+          "{}: source_TM and destination_TM must be int32 of one shape [{}, M], one row per token", kPairHead,
+          hidden_TH.size(0));
     }
   }
   HostPairs pairs{source_TM.to(at::kCPU).contiguous(), destination_TM.to(at::kCPU).contiguous(), {}};

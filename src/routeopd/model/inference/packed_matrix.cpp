@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/model/inference/packed_matrix.h"
 
@@ -70,7 +69,8 @@ void PanelSource::fill_panel() {
 }
 
 PanelSource PanelSource::gated(const at::Tensor& gate_FK, const at::Tensor& gate_bias_F,
-                               const at::Tensor& up_FK, const at::Tensor& up_bias_F) {
+                               const at::Tensor& up_FK, const at::Tensor& up_bias_F,
+                               kernels::Epilogue epilogue) {
   PanelSource gate, up, both;
   gate.add_rows(gate_FK, gate_bias_F);
   gate.fill_panel();
@@ -78,7 +78,7 @@ PanelSource PanelSource::gated(const at::Tensor& gate_FK, const at::Tensor& gate
   up.fill_panel();
   both.inputs = gate.inputs;
   both.outputs = gate_FK.size(0);
-  both.epilogue = kernels::Epilogue::kGatedSilu;
+  both.epilogue = epilogue;
   const bool with_bias = !gate.bias.empty() || !up.bias.empty();
   for (std::size_t first = 0; first < gate.rows.size(); first += kernels::kPanelWidth) {
     for (const PanelSource* side : {&gate, &up}) {
@@ -97,7 +97,7 @@ PackedMatrices::PackedMatrices(const std::vector<PanelSource>& sources, WeightSt
 }
 
 void PackedMatrices::allocate(const std::vector<PanelSource>& sources) {
-  panels_.clear();  // first, so that the old and the new are never there together
+  panels_.clear();  // first, so that the old and the new are never in memory together
   biases_.clear();
   products_.clear();
   WeightArena arena(arena_floats(sources, bfloat16_));

@@ -20,7 +20,7 @@ enum class WeightStorage {
   kExact,     // bfloat16 where that loses nothing, float32 elsewhere
 };
 
-// A matrix that is to be laid out: the rows [K] of its panels, null for zeros, and a bias beside them.
+// A matrix to be laid out: the rows [K] of its panels, null for zeros, and their bias.
 struct PanelSource {
   std::vector<const float*> rows;  // a multiple of 16
   std::vector<float> bias;         // as many, or none
@@ -28,13 +28,14 @@ struct PanelSource {
   std::int64_t outputs = 0;
   kernels::Epilogue epilogue = kernels::Epilogue::kStore;
 
-  // The rows of weight_NK, whose bias may be undefined; call again for rows that stand behind them.
+  // The rows of weight_NK, whose bias may be undefined; call again for rows that follow them.
   void add_rows(const at::Tensor& weight_NK, const at::Tensor& bias_N);
   void fill_panel();  // with zeros, up to a multiple of 16
 
-  // Rows of gate and up in turns, 16 of each.
+  // Rows of gate and up in turns, 16 of each, for a gated epilogue.
   static PanelSource gated(const at::Tensor& gate_FK, const at::Tensor& gate_bias_F, const at::Tensor& up_FK,
-                           const at::Tensor& up_bias_F);
+                           const at::Tensor& up_bias_F,
+                           kernels::Epilogue epilogue = kernels::Epilogue::kGatedSilu);
 };
 
 // Lays out matrices, in several threads. The products point into memory that this object owns.
@@ -42,8 +43,8 @@ class PackedMatrices {
  public:
   PackedMatrices(const std::vector<PanelSource>& sources, WeightStorage storage);
 
-  // The same matrices with other values, in the same memory where their types allow it: fresh memory would cost as much as
-  // laying them out. Products handed out before are void.
+  // The same matrices with other values, in the same memory where their types allow it: fresh memory would
+  // cost as much as laying them out. Products handed out before become invalid.
   void update(const std::vector<PanelSource>& sources);
 
   const kernels::Product& operator[](std::size_t i) const { return products_[i]; }

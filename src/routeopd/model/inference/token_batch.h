@@ -1,6 +1,6 @@
-// What one forward of the inference decoder reads: runs of consecutive tokens of different sequences, each with the
-// blocks of keys and values that its sequence may look at. A run of one token is a step of decoding; a run of many is a
-// part of a prompt, or a response that is scored.
+// What one forward of the inference decoder reads: runs of consecutive tokens of different sequences, each
+// with the blocks of keys and values of its sequence. A run of one token is a step of decoding; a run of many
+// is a part of a prompt, or a response that is scored.
 //
 // Shapes: T tokens, W of them wanted.
 // SPDX-License-Identifier: Apache-2.0
@@ -22,7 +22,8 @@ struct TokenRun {
   std::int64_t first_block = 0;
 };
 
-// A token whose key and value are also written into a block of another sequence that begins with the same tokens.
+// A token whose key and value are also written into a block of another sequence that begins with the same
+// tokens.
 struct SharedWrite {
   std::int64_t token = 0;
   std::int32_t block = 0;

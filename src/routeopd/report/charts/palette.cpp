@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/charts/palette.h"
 
@@ -9,60 +8,31 @@
 #include <iterator>
 
 #include "routeopd/base/error.h"
+#include "routeopd/report/arms.h"
 
 namespace routeopd::report {
 namespace {
 
-struct NamedSeries {
-  std::string_view name, shown, color, shape;
-  int dash;  // of kDashes
-};
-
 const std::array<std::vector<double>, 9> kDashes = {
     {{}, {6, 3}, {2, 2}, {8, 3, 2, 3}, {10, 4}, {4, 2, 1, 2, 1, 2}, {1, 4}, {5, 2, 5, 6}, {3, 7}}};
 
-// The eight main arms, which come first, differ in colour, shape and dash. Where colours come again, shapes and dashes are
-// others.
-constexpr std::array<NamedSeries, 20> kSeries = {{
-    {"routeopd", "RouteOPD", "blue", "circle", 0},
-    {"fixed_mid", "fixed-mid", "amber", "square", 1},
-    {"sampled_rkl", "sampled-RKL", "vermillion", "triangle-up", 2},
-    {"full_rkl", "full RKL", "green", "diamond", 3},
-    {"full_fkl", "full FKL", "purple", "triangle-down", 4},
-    {"union_rkl", "union RKL", "grey", "cross", 5},
-    {"union_fkl", "union FKL", "sky", "triangle-right", 6},
-    {"exact", "exact coupling", "ink", "triangle-left", 7},
-    {"uniform_deficit", "uniform deficit", "sky", "diamond", 1},
-    {"student_proportional", "student-proportional", "green", "triangle-left", 2},
-    {"random_background", "random background", "purple", "cross", 2},
-    {"rank_matched", "rank-matched", "grey", "triangle-right", 3},
-    {"source_only", "source only", "sky", "triangle-left", 4},
-    {"destination_only", "destination only", "purple", "triangle-right", 5},
-    {"no_mass", "no mass weight", "green", "square", 1},
-    {"independent_clipping", "independent clipping", "grey", "diamond", 2},
-    {"fixed_low", "fixed-low", "amber", "triangle-down", 2},
-    {"fixed_high", "fixed-high", "amber", "triangle-up", 3},
-    {"reversed", "reversed budget", "purple", "diamond", 1},
-    {"sft", "SFT", "grey", "square", 4},
-}};
-
-// Seven colours, eight shapes, nine dashes: no two of these numbers have a divisor in common, so that places one after the
-// other come to every combination.
+// Seven colours, eight shapes, nine dashes: no two of these numbers have a divisor in common, so that places
+// one after the other come to every combination.
 constexpr std::array<std::string_view, 7> kCycle = {"blue",  "vermillion", "green", "purple",
                                                     "amber", "grey",       "sky"};
 constexpr std::array<std::string_view, 8> kShapes = {"circle",         "square",        "triangle-up",
                                                      "diamond",        "triangle-down", "cross",
                                                      "triangle-right", "triangle-left"};
 
-const NamedSeries* known(std::string_view name) {
-  const auto* const found = std::find_if(kSeries.begin(), kSeries.end(),
-                                         [&](const NamedSeries& each) { return each.name == name; });
-  return found == kSeries.end() ? nullptr : found;
+// The arm of this name, where it has a style of its own.
+const Arm* styled_arm(std::string_view name) {
+  const Arm* const arm = find_arm(name);
+  return arm != nullptr && !arm->style.color.empty() ? arm : nullptr;
 }
 
 // Of "routeopd-k64" and "source_only-one" too.
-const NamedSeries* base_of(std::string_view name) {
-  return known(name.substr(0, name.find('-')));
+const Arm* base_of(std::string_view name) {
+  return styled_arm(name.substr(0, name.find('-')));
 }
 
 SeriesStyle cycle_style(std::size_t place) {
@@ -85,8 +55,9 @@ bool clashes(const SeriesStyle& style, const std::vector<SeriesStyle>& taken, Cl
                      [&](const SeriesStyle& other) { return clash(style, other); });
 }
 
-// The first of the cycle from this place on that shares nothing with those that are taken. Where there is none, one of the
-// series' own colour that does not look like them; then of any colour; then whatever the place has.
+// The first of the cycle from this place on that shares nothing with those that are taken. Where there is
+// none, one of the series' own colour that does not look like them; then of any colour; then whatever the
+// place has.
 SeriesStyle free_style(const SeriesStyle& own, std::size_t place, const std::vector<SeriesStyle>& taken) {
   // As many as can look different.
   if (taken.size() >= kCycle.size() * kShapes.size()) return cycle_style(place);
@@ -122,21 +93,20 @@ std::string chart_color_style() {
 }
 
 SeriesStyle style_of_series(std::string_view name, std::size_t place) {
-  if (const NamedSeries* const series = base_of(name))
-    return {chart_color(series->color), std::string(series->shape),
-            kDashes[static_cast<std::size_t>(series->dash)]};
+  if (const Arm* const arm = base_of(name))
+    return {chart_color(arm->style.color), std::string(arm->style.shape),
+            kDashes[static_cast<std::size_t>(arm->style.dash)]};
   return cycle_style(place);
 }
 
 std::string shown_series(std::string_view name) {
-  if (const NamedSeries* const series = known(name)) return std::string(series->shown);
+  if (const Arm* const arm = find_arm(name)) return std::string(arm->label);
   const std::size_t dash = name.find('-');
-  const NamedSeries* const base = base_of(name);
+  const Arm* const base = base_of(name);
   if (base == nullptr || dash == std::string_view::npos) return std::string(name);
   const std::string_view change = name.substr(dash + 1);
-  if (change == "one") return fmt::format("{}, weight 1", base->shown);
   if (change.size() > 1 && (change[0] == 'k' || change[0] == 'm'))
-    return fmt::format("{}, {} = {}", base->shown, change[0], change.substr(1));
+    return fmt::format("{}, {} = {}", base->label, change[0], change.substr(1));
   return std::string(name);
 }
 
@@ -145,7 +115,7 @@ SeriesScales scales_of_series(const std::vector<std::string>& names) {
   // Arms first, so that nothing before them in the order takes their styles.
   for (const bool arms : {true, false}) {
     for (std::size_t i = 0; i < names.size(); ++i) {
-      if ((known(names[i]) != nullptr) != arms) continue;
+      if ((styled_arm(names[i]) != nullptr) != arms) continue;
       const SeriesStyle own = style_of_series(names[i], i);
       const bool stays = arms || (base_of(names[i]) != nullptr && !clashes(own, taken, look_alike));
       styles[i] = stays ? own : free_style(own, i, taken);

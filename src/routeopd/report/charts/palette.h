@@ -1,9 +1,8 @@
-// Colours, shapes and dashes of charts. Hues are Okabe and Ito's, told apart with any kind of colour blindness, some made
-// darker for white paper; a shape or a dash says the same again, for print in grey.
+// Colours, shapes and dashes of charts. Hues are Okabe and Ito's, told apart with any kind of colour
+// blindness, some made darker for white paper; a shape or a dash says the same again, for print in grey.
 //
-// Specifications hold the light colours, so that they draw alike anywhere. A page puts a variable of its style in the
-// place of each (svg.h), which a dark screen sets to the other colour.
-//
+// Specifications hold the light colours, so that they draw alike anywhere. A page puts a variable of its
+// style in the place of each (svg.h), which a dark screen sets to the other colour.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -49,16 +48,17 @@ struct SeriesStyle {
   std::vector<double> dash;  // of a line; empty: solid
 };
 
-// How an arm is drawn, the same in every figure, and a variant of it that is drawn alone. `place`: its place among those
-// that are drawn, which chooses where the name is none of ours.
+// How an arm is drawn, the same in every figure, and a variant of it that is drawn alone. `place`: its place
+// among those that are drawn, which chooses where the name is none of ours.
 SeriesStyle style_of_series(std::string_view name, std::size_t place);
 
 // "RouteOPD", "sampled-RKL", "fixed-mid", "RouteOPD, k = 64"; names that are none of ours stay as they are.
 std::string shown_series(std::string_view name);
 
-// Scales for the encodings color, shape and strokeDash of these series, in this order: {"domain": names, "range": …}. Arms
-// have their own styles. No other series has the style of an arm or of one before it, neither as a line (colour and dash)
-// nor as a marker (colour and shape), as long as there are such: for some fifty series.
+// Scales for the encodings color, shape and strokeDash of these series, in this order: {"domain": names,
+// "range": …}. Arms have their own styles. No other series has the style of an arm or of one before it,
+// neither as a line (colour and dash) nor as a marker (colour and shape), as long as there are such: for some
+// fifty series.
 struct SeriesScales {
   Json color, shape, dash;
 };

@@ -1,6 +1,6 @@
-// Probes: where interventions go, over states and by stratum.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/report/charts/probe_charts.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,9 +9,8 @@
 #include <map>
 
 #include "routeopd/grade/statistics.h"
-#include "routeopd/report/charts/directory_charts.h"
 #include "routeopd/report/charts/palette.h"
-#include "routeopd/report/charts/ranges.h"
+#include "routeopd/report/charts/series_charts.h"
 #include "routeopd/report/charts/spec.h"
 #include "routeopd/report/tolerant_files.h"
 

@@ -1,15 +1,16 @@
-// Route by route: the change that was asked for and the one that came.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/report/charts/route_records.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 
 #include "routeopd/report/charts/palette.h"
 #include "routeopd/report/charts/spec.h"
-#include "routeopd/report/charts/study_charts.h"
+#include "routeopd/report/tolerant_files.h"
 
 namespace routeopd::report {
 namespace {
@@ -98,6 +99,29 @@ Block route_records_figure(const std::vector<RoutePoint>& routes, const std::str
                              {{"scale", {{"domain", names}, {"range", shapes}}},
                               {"legend", {{"title", nullptr}}}})}}}}});
   return block;
+}
+
+Block route_records_of(const ProbeFiles& probe, const std::string& name, const std::string& intervention) {
+  std::map<std::int64_t, double> concentrations;
+  for (const Json& state : probe.states) {
+    const auto number = whole_at(state, "state");
+    const auto concentration = number_at(state, {"concentration"});
+    if (number && concentration) concentrations[*number] = *concentration;
+  }
+  std::vector<RoutePoint> points;
+  for (const Json& route : probe.routes) {
+    const auto target = number_at(route, {"target"}), achieved = number_at(route, {"achieved"});
+    const auto state = whole_at(route, "state");
+    if (text_at(route, "name") != name || text_at(route, "intervention") != intervention || !target ||
+        !achieved)
+      continue;
+    const auto known = state ? concentrations.find(*state) : concentrations.end();
+    points.push_back(
+        {*target, *achieved, known != concentrations.end() ? std::optional(known->second) : std::nullopt});
+  }
+  std::string how = intervention;
+  std::replace(how.begin(), how.end(), '_', ' ');
+  return route_records_figure(points, fmt::format("{}, {}", shown_series(name), how));
 }
 
 }  // namespace routeopd::report

@@ -1,12 +1,11 @@
-// Runs over their steps.
-//
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/report/charts/run_charts.h"
+
 #include <algorithm>
 #include <array>
 
-#include "routeopd/report/charts/curves.h"
-#include "routeopd/report/charts/directory_charts.h"
 #include "routeopd/report/charts/palette.h"
+#include "routeopd/report/charts/series_charts.h"
 #include "routeopd/report/charts/spec.h"
 #include "routeopd/report/tolerant_files.h"
 
@@ -37,7 +36,8 @@ struct Stage {
   std::string_view key, color;
 };
 
-// In the order of a step. All contrast with the ground; neighbours differ in hue or lightness and have an outline.
+// In the order of a step. All contrast with the ground; neighbours differ in hue or lightness and have an
+// outline.
 constexpr std::array<Stage, 7> kStages = {{{"rollout", "blue"},
                                            {"score", "amber"},
                                            {"route", "ink"},
@@ -55,7 +55,7 @@ void for_some(const std::vector<Line>& lines, const Use& use) {
   }
 }
 
-void add_probed_masses(const RunFiles& run, std::vector<DynamicsPoint>& points) {
+void add_probed_masses(const RunFiles& run, std::vector<CurvePoint>& points) {
   for_some(run.probe, [&](const Json& line) {
     const auto step = whole_at(line, "step");
     const auto mass = number_at(line, {"mass"});
@@ -63,7 +63,7 @@ void add_probed_masses(const RunFiles& run, std::vector<DynamicsPoint>& points) 
   });
 }
 
-void add_points(const RunFiles& run, const Curve& curve, std::vector<DynamicsPoint>& points) {
+void add_points(const RunFiles& run, const Curve& curve, std::vector<CurvePoint>& points) {
   for_some(run.metrics, [&](const StepMetrics& metrics) {
     const StepMetrics::Value value = metrics.*curve.value;
     if (value) points.push_back({run.shown, metrics.step, curve.title, curve.scale * *value});
@@ -74,7 +74,7 @@ void add_points(const RunFiles& run, const Curve& curve, std::vector<DynamicsPoi
 
 Block run_curves_figure(const std::vector<RunFiles>& runs) {
   Block block = titled("run-curves", "Training, step by step");
-  std::vector<DynamicsPoint> points;
+  std::vector<CurvePoint> points;
   for (const RunFiles& run : runs) {
     for (const EvalFiles& eval : run.evals) {
       const auto average = number_at(eval.summary, {"avg"});

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/charts/spec.h"
 
@@ -10,7 +9,7 @@
 
 #include "routeopd/base/utf8.h"
 #include "routeopd/report/charts/palette.h"
-#include "routeopd/report/visible_text.h"
+#include "routeopd/table/visible_text.h"
 
 namespace routeopd::report {
 namespace {
@@ -118,16 +117,16 @@ Json category(std::string_view field, std::string_view title, const Json& more) 
   return encoded(field, "nominal", title, more);
 }
 
-TextTable table_of_rows(const Json& rows, const std::vector<DataColumn>& columns) {
-  std::vector<TextTable::Column> titles;
+table::TextTable table_of_rows(const Json& rows, const std::vector<DataColumn>& columns) {
+  std::vector<table::TextTable::Column> titles;
   for (const DataColumn& column : columns) {
     const bool words = std::any_of(rows.begin(), rows.end(), [&](const Json& row) {
       const auto found = row.find(column.field);
       return found != row.end() && found->is_string();
     });
-    titles.push_back({column.title, words ? Align::kLeft : Align::kRight});
+    titles.push_back({column.title, words ? table::Align::kLeft : table::Align::kRight});
   }
-  TextTable table(std::move(titles));
+  table::TextTable table(std::move(titles));
   for (const Json& row : rows) {
     std::vector<std::string> cells;
     for (const DataColumn& column : columns) {
@@ -184,13 +183,13 @@ std::vector<std::size_t> beginnings(const std::string& shown) {
 }  // namespace
 
 std::string short_text(std::string_view text, std::size_t most) {
-  const std::string shown = visible(text);
+  const std::string shown = table::visible(text);
   const std::vector<std::size_t> begins = beginnings(shown);
   return begins.size() <= most ? shown : shown.substr(0, begins[most - 1]) + "…";
 }
 
 std::string end_of_text(std::string_view text, std::size_t most) {
-  const std::string shown = visible(text);
+  const std::string shown = table::visible(text);
   const std::vector<std::size_t> begins = beginnings(shown);
   return begins.size() <= most ? shown : "…" + shown.substr(begins[begins.size() - most + 1]);
 }

@@ -1,6 +1,6 @@
-// What every figure shares: a Vega-Lite specification with its data inside and our type, axes and colours; the same data
-// as a table, for those who cannot see the figure; labels that do not cover each other. Internal to charts/.
-//
+// What every figure shares: a Vega-Lite specification with its data inside and our type, axes and colours;
+// the same data as a table, for those who cannot see the figure; labels that do not cover each other.
+// Internal to charts/.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,25 +15,27 @@
 
 namespace routeopd::report {
 
-// {"$schema", "title", "description", "background", "config", "data": {"values": rows}}; the caller adds marks and sizes.
+// {"$schema", "title", "description", "background", "config", "data": {"values": rows}}; the caller adds
+// marks and sizes.
 Json chart_of(const std::string& title, const std::string& description, Json rows);
 
 // {"field", "type": "quantitative", "title"} and what is in `more`, which wins.
 Json quantity(std::string_view field, std::string_view title, const Json& more = Json::object());
 Json category(std::string_view field, std::string_view title, const Json& more = Json::object());
 
-// One row of panels for each value of `field`, in the given order, its name over it; `layers` are drawn in each.
+// One row of panels for each value of `field`, in the given order, its name over it; `layers` are drawn in
+// each.
 void add_row_panels(Json& chart, std::string_view field, const Json& order, Json layers);
 
 // A column of the data as a reader sees it.
 struct DataColumn {
   std::string field;
   std::string title;
-  int digits = 2;  // behind the point
+  int digits = 2;  // after the point
 };
 
 // The rows of a chart; what is null or not there is an empty cell.
-TextTable table_of_rows(const Json& rows, const std::vector<DataColumn>& columns);
+table::TextTable table_of_rows(const Json& rows, const std::vector<DataColumn>& columns);
 
 // JSON has no number for what is not finite.
 Json finite(double value);
@@ -67,8 +69,8 @@ struct LabelPlace {
   std::string align;  // left | center | right
 };
 
-// Beside each point, where least of the other points, of earlier labels and of what is outside a plot of this size is
-// covered. Letters are taken to be 0.58 of `font` wide.
+// Beside each point, where least of the other points, of earlier labels and of what is outside a plot of this
+// size is covered. Letters are taken to be 0.58 of `font` wide.
 std::vector<LabelPlace> place_labels(std::span<const LabelledPoint> points, double width, double height,
                                      double font = 11);
 

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/report/charts/state_pictures.h"
 
@@ -12,7 +11,7 @@
 #include "routeopd/report/charts/palette.h"
 #include "routeopd/report/charts/spec.h"
 #include "routeopd/report/tolerant_files.h"
-#include "routeopd/report/visible_text.h"
+#include "routeopd/table/visible_text.h"
 
 namespace routeopd::report {
 namespace {
@@ -185,8 +184,8 @@ std::vector<const StateId*> ends_of(const State& state, bool sources) {
 }
 
 // Columns of the picture of pairs, in pixels.
-constexpr double kPictureWidth = 520, kRow = 26, kSourceText = 130, kSourceBar = 210, kArrow = 222, kArrowEnd = 306,
-                 kTargetBar = 318, kTargetText = 398, kBar = 70;
+constexpr double kPictureWidth = 520, kRow = 26, kSourceText = 130, kSourceBar = 210, kArrow = 222,
+                 kArrowEnd = 306, kTargetBar = 318, kTargetText = 398, kBar = 70;
 
 Json pairs_picture(const State& state, const std::vector<const StateId*>& sources,
                    const std::vector<const StateId*>& destinations) {
@@ -242,7 +241,8 @@ Json pairs_picture(const State& state, const std::vector<const StateId*>& source
                       {"target", fmt::format("{:+.2f}", pair.target)}});
   }
   const auto x = [](const char* field) {
-    return quantity(field, "", {{"scale", {{"domain", {0, kPictureWidth}}, {"nice", false}}}, {"axis", nullptr}});
+    return quantity(field, "",
+                    {{"scale", {{"domain", {0, kPictureWidth}}, {"nice", false}}}, {"axis", nullptr}});
   };
   const auto y = [&](const char* field) {
     return quantity(

@@ -1,0 +1,70 @@
+// A prompt and the response that is being written after it: its tokens, what is captured at each, and when it
+// ends.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "routeopd/engine/engine.h"
+#include "routeopd/tokenizer/tokenizer.h"
+#include "routeopd/types/rollout.h"
+
+namespace routeopd::engine {
+
+// Finds stop strings in text that comes in pieces.
+class StopFinder {
+ public:
+  StopFinder(const tokenizer::Tokenizer& tokenizer, const std::vector<std::string>& stop);
+
+  // Whether the text of the tokens so far holds one of the strings.
+  bool add(std::int32_t id);
+
+ private:
+  tokenizer::StreamDecoder decoder_;
+  const std::vector<std::string>& stop_;
+  std::size_t longest_ = 0;
+  std::string tail_;  // the end of the text, in which a string may have begun
+};
+
+// Where the first of the strings begins in the text; its length where there is none.
+std::size_t find_stop(const std::string& text, const std::vector<std::string>& stop);
+
+// What the head gives at the state that a token is drawn from.
+struct StateRow {
+  LogitRow row;
+  float logsumexp = 0;
+  std::span<const std::int32_t> top_ids;
+  std::span<const float> top_logits;
+  std::span<const float> hidden;  // empty unless captured
+};
+
+struct Sequence {
+  std::int32_t prompt = 0;  // index in the prompts given
+  std::int32_t sample = 0;
+  std::uint32_t prompt_number = 0;   // address of the random numbers
+  std::vector<std::int32_t> tokens;  // the prompt's and the response's
+  std::size_t prompt_tokens = 0;
+
+  std::vector<std::int32_t> table;  // blocks of keys and values
+  std::int64_t read = 0;            // tokens whose keys and values are there
+
+  bool ended = false;
+  Finish finish = Finish::kLength;
+  std::vector<float> logprobs, logsumexps, top_logits, hidden;
+  std::vector<std::int32_t> top_ids;
+  std::optional<StopFinder> stop;
+
+  // Draws the next token from the state and captures what is asked for. Any of `eos` ends the response.
+  void take_token(const StateRow& state, const Sampling& sampling, const Capture& capture,
+                  const std::vector<std::int32_t>& eos);
+  std::size_t length() const { return tokens.size() - prompt_tokens; }  // of the response
+};
+
+// Appends a response that has ended, all but the addresses of its states.
+void append_response(const Sequence& sequence, Rollout& rollout);
+
+}  // namespace routeopd::engine

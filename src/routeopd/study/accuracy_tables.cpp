@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/accuracy_tables.h"
+
+#include <fmt/format.h>
+
+#include "routeopd/study/effects.h"
+#include "routeopd/study/paper_numbers.h"
+
+namespace routeopd::study {
+namespace {
+
+std::vector<std::string> main_titles(const StudyView& view) {
+  std::vector<std::string> titles = {"arm", average_name(view) + " %", "95 % interval", "seeds",
+                                     "sd over seeds"};
+  // The average over one suite is that suite.
+  if (view.grades.suites().size() > 1)
+    for (const std::string& suite : view.grades.suites()) titles.push_back(visible(suite) + " %");
+  titles.push_back(fmt::format("over {} [95 %]", kMainReference));
+  for (int s = 1; s <= kPaperSettings; ++s) titles.push_back(fmt::format("paper {}", s));
+  return titles;
+}
+
+Cells main_row(const StudyView& view, const std::string& name, const Accuracy& accuracy) {
+  const bool trained = name != kBase && name != kTeacher;
+  const std::optional<double> spread = spread_of(accuracy.per_seed);
+  Cells cells = {name == kBase ? "base (untrained)" : name, percent(accuracy.average.mean),
+                 interval(accuracy.average.low, accuracy.average.high),
+                 trained ? std::to_string(accuracy.per_seed.size()) : kDash, percent(spread)};
+  if (accuracy.per_suite.size() > 1)
+    for (const double average : accuracy.per_suite) cells.push_back(percent(average));
+  const std::optional<Contrast> contrast =
+      trained && name != kMainReference ? view.grades.contrast(kMainReference, name) : std::nullopt;
+  cells.push_back(contrast ? points(contrast->difference) : kDash);
+  for (int s = 1; s <= kPaperSettings; ++s)
+    cells.push_back(paper_cell(fmt::format("main-{}", s), name, "avg", 2));
+  return cells;
+}
+
+std::string order_sentence(const StudyView& view) {
+  std::vector<Difference> differences;
+  for (const std::string& arm : main_arms()) {
+    if (arm == kMainReference) continue;
+    if (const std::optional<Contrast> contrast = view.grades.contrast(kMainReference, arm))
+      differences.push_back({arm, contrast->difference});
+  }
+  const std::string words = order_words(kMainReference, differences);
+  return words.empty() ? words : words + '.';
+}
+
+Block main_block(const StudyView& view) {
+  Block block = titled("main-table", fmt::format("Accuracy, {} in percent", average_name(view)));
+  TextTable table = number_table(main_titles(view));
+  std::vector<std::string> absent;
+  for (const std::string& name : main_arms_and_untrained()) {
+    if (const std::optional<Accuracy> accuracy = view.grades.accuracy(name))
+      table.add(main_row(view, name, *accuracy));
+    else
+      absent.push_back(name);
+  }
+  say_absent(block, absent, "readable evaluation of");
+  if (table.rows().empty()) return block;
+  block.table = std::move(table);
+  const std::optional<Accuracy> base = view.grades.accuracy(kBase), teacher = view.grades.accuracy(kTeacher);
+  if (base && teacher)
+    say(block.words, fmt::format("The untrained student has {} %, the teacher {} %.",
+                                 percent(base->average.mean, 1), percent(teacher->average.mean, 1)));
+  say(block.words, order_sentence(view));
+  say(block.words, seeds_sentence(view));
+  std::string settings = "The paper's columns are averages over its four benchmarks:";
+  for (int s = 1; s <= kPaperSettings; ++s)
+    settings += fmt::format(" {}, {}{}", s, paper_setting(s), s == kPaperSettings ? "." : ";");
+  say(block.words, settings);
+  return block;
+}
+
+std::string paper_interval(const std::string& row, const std::string& arm) {
+  const std::optional<double> mean = paper_number("paired", row, arm);
+  return fmt::format("{} [{}, {}]", signed_number(mean, 2),
+                     signed_number(paper_number("paired", row, arm + " low"), 2),
+                     signed_number(paper_number("paired", row, arm + " high"), 2));
+}
+
+Block paired_block(const StudyView& view) {
+  Block block =
+      titled("paired-contrasts", fmt::format("routeopd less another arm, {}, in points", average_name(view)));
+  std::vector<std::string> titles = {"against", "difference [95 %]", "seeds", "paper's effect"};
+  for (int s = 1; s <= kPaperSettings; ++s) titles.push_back(fmt::format("paper {} [95 %]", s));
+  titles.emplace_back("paper's mean of four [95 %]");
+  TextTable table = number_table(titles);
+  std::vector<std::string> absent;
+  for (const std::string& arm : main_arms()) {
+    if (arm == "routeopd") continue;
+    const std::optional<Contrast> contrast = view.grades.contrast(arm, "routeopd");
+    if (!contrast) {
+      absent.push_back(arm);
+      continue;
+    }
+    const std::optional<double> paper = paper_contrast(arm);
+    Cells cells = {arm, points(contrast->difference), std::to_string(contrast->seeds),
+                   paper ? name_of(outcome_of(*paper, contrast->difference)) : kDash};
+    for (int s = 1; s <= kPaperSettings; ++s)
+      cells.push_back(paper ? paper_interval(fmt::format("main-{}", s), arm) : kDash);
+    cells.push_back(paper ? paper_interval("macro", arm) : kDash);
+    table.add(std::move(cells));
+    if (paper) say(block.words, effect_sentence("routeopd", arm, *paper, contrast->difference));
+  }
+  say(block.words, "The effect is that of the paper's second pair, which most of its tables are about.");
+  say_absent(block, absent, "evaluations of the same seed of routeopd and of");
+  if (!table.rows().empty()) block.table = std::move(table);
+  return block;
+}
+
+}  // namespace
+
+std::vector<Block> accuracy_blocks(const StudyView& view) {
+  return {main_block(view), paired_block(view)};
+}
+
+}  // namespace routeopd::study

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/loaded_pair.h"
+
+#include <algorithm>
+
+#include "routeopd/lab/checker.h"
+
+namespace routeopd::study {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Nothing is tuned for an arm: its settings are all that differs.
+train::Recipe shared_recipe(const StudyPair& pair, const StudyOptions& options) {
+  train::Recipe recipe;
+  recipe.student.path = pair.student;
+  recipe.teacher.path = pair.teacher;
+  recipe.data.prompts = pair.prompts;
+  recipe.data.prompt_template = options.prompt_template;
+  recipe.rollout.prompts_per_step = options.prompts_per_step;
+  recipe.rollout.n = options.n;
+  recipe.rollout.max_new_tokens = options.max_new;
+  recipe.optimizer.lr = options.lr;
+  recipe.train.steps = options.steps;
+  recipe.checkpoint.every = options.save_every;
+  recipe.checkpoint.keep = 0;  // the study removes those it does not need
+  recipe.eval.suites = pair.suites;
+  recipe.eval.n = options.samples;
+  recipe.eval.max_new_tokens = options.max_new;
+  recipe.probe.states = options.states;
+  return train::resolved(recipe);
+}
+
+// The problem inside a prompt of the laboratory's template.
+lab::Problem problem_of(const Prompt& prompt, const std::string& words, const std::string& file) {
+  const std::size_t before = words.find("{problem}");
+  const std::size_t around = words.size() - std::string_view("{problem}").size();
+  if (before != std::string::npos && prompt.text.size() >= around) {
+    if (auto problem =
+            lab::parse_problem(std::string_view(prompt.text).substr(before, prompt.text.size() - around)))
+      return *problem;
+  }
+  throw UserError(
+      "{}: problem {} is none of the laboratory's; name the pair with --student, --teacher and --prompts",
+      file, prompt.id);
+}
+
+// Appends those of at most `longest` ids until there are `most`. Numbered anew: every file counts from 0, and
+// the number is the address of the random numbers.
+void take_prompts(std::vector<Prompt>& taken, const std::vector<Prompt>& from, std::int64_t longest,
+                  std::int64_t most) {
+  for (const Prompt& prompt : from) {
+    if (std::ssize(taken) >= most) return;
+    if (std::ssize(prompt.ids) > longest) continue;
+    taken.push_back(prompt);
+    taken.back().number = static_cast<std::uint32_t>(taken.size() - 1);
+  }
+}
+
+}  // namespace
+
+LoadedPair::LoadedPair(const StudyPair& pair, const StudyOptions& options)
+    : pair_(pair), tokenizer_(pair.student), recipe_(shared_recipe(pair, options)) {
+  train::Inputs inputs = train::load_inputs(recipe_, tokenizer_);
+  train::check_inputs(recipe_, inputs);
+  base_ = inputs.student;
+  teacher_ = *inputs.teacher;
+  prompts_ = std::move(inputs.prompts);
+  too_long_ = inputs.too_long;
+  contamination_warning_ = inputs.contamination_warning;
+  const std::int64_t longest =
+      std::min(base_.config.max_position_embeddings, teacher_.config.max_position_embeddings) -
+      options.max_new;
+  const eval::Protocol protocol = run::protocol_of(recipe_);
+  std::vector<eval::Suite> suites;
+  for (const auto& [name, path] : pair.suites) {
+    eval::Suite& suite =
+        suites.emplace_back(eval::read_suite(name, path, protocol, pair.student, tokenizer_));
+    take_prompts(bank_prompts_, suite.prompts, longest, options.states);
+    if (options.problems > 0 && options.problems < std::ssize(suite.prompts))
+      suite.prompts.resize(static_cast<std::size_t>(options.problems));
+    if (!pair.laboratory) continue;
+    for (const Prompt& prompt : suite.prompts)
+      problems_[prompt.id] = problem_of(prompt, protocol.prompt_template, path);
+  }
+  take_prompts(bank_prompts_, prompts_, longest, options.states);
+  evaluator_.emplace(protocol, std::move(suites), tokenizer_);
+}
+
+train::Inputs LoadedPair::inputs() const {
+  train::Inputs inputs;
+  inputs.student = model::clone_model(base_);
+  inputs.teacher = teacher_;
+  inputs.real_ids = tokenizer_.real_ids();
+  inputs.prompts = prompts_;
+  inputs.too_long = too_long_;
+  inputs.contamination_warning = contamination_warning_;
+  inputs.tokenizer = &tokenizer_;
+  return inputs;
+}
+
+double LoadedPair::evaluate(const fs::path& directory, const model::Model& student, const Json& identity,
+                            const eval::EvalWatch& watch) const {
+  const Json summary = evaluator_->evaluate(directory, student, identity, watch);
+  label(directory);
+  return summary["avg"].get<double>();
+}
+
+void LoadedPair::label(const fs::path& directory) const {
+  if (pair_.laboratory && !fs::exists(directory / "labels.jsonl")) lab::label_directory(directory, problems_);
+}
+
+}  // namespace routeopd::study

@@ -1,0 +1,66 @@
+// A study's pair in memory: what all of its runs share. Loaded once; a run gets a copy of the student's
+// weights.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "routeopd/lab/task.h"
+#include "routeopd/model/model.h"
+#include "routeopd/run/watched_run.h"
+#include "routeopd/study/study_options.h"
+#include "routeopd/tokenizer/tokenizer.h"
+#include "routeopd/train/inputs.h"
+
+namespace routeopd::study {
+
+class LoadedPair {
+ public:
+  // Throws UserError as train::load_inputs() does, and for problems that are not the laboratory's where they
+  // should be.
+  LoadedPair(const StudyPair& pair, const StudyOptions& options);
+  LoadedPair(const LoadedPair&) = delete;
+  LoadedPair& operator=(const LoadedPair&) = delete;
+
+  const model::Model& base() const { return base_; }
+  const model::Model& teacher() const { return teacher_; }
+  const tokenizer::Tokenizer& tokenizer() const { return tokenizer_; }
+  const std::vector<eval::Suite>& suites() const { return evaluator_->suites(); }
+  const run::SuiteEvaluator& evaluator() const { return *evaluator_; }
+  const std::vector<Prompt>& prompts() const { return prompts_; }
+
+  // What the states of a bank are drawn from: the suites' problems, all of them whatever `problems` says,
+  // then training prompts. At most as many as there are to be states: every answer has one.
+  const std::vector<Prompt>& bank_prompts() const { return bank_prompts_; }
+
+  // Of a run that begins: the starting student's own copy, the teacher shared.
+  train::Inputs inputs() const;
+
+  // The recipe of a run but for its arm, seed and directory.
+  const train::Recipe& recipe() const { return recipe_; }
+
+  // SuiteEvaluator::evaluate() and label(). Returns the average.
+  double evaluate(const std::filesystem::path& directory, const model::Model& student, const Json& identity,
+                  const eval::EvalWatch& watch = {}) const;
+
+  // Labels the responses of an eval directory, unless it has labels, where the checker can read them.
+  void label(const std::filesystem::path& directory) const;
+
+ private:
+  StudyPair pair_;
+  tokenizer::Tokenizer tokenizer_;
+  train::Recipe recipe_;
+  model::Model base_, teacher_;
+  std::vector<Prompt> prompts_, bank_prompts_;
+  std::int64_t too_long_ = 0;
+  std::string contamination_warning_;
+  std::optional<run::SuiteEvaluator> evaluator_;
+  std::unordered_map<std::string, lab::Problem> problems_;  // of the laboratory, by id
+};
+
+}  // namespace routeopd::study

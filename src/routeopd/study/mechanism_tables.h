@@ -1,0 +1,13 @@
+// What one step does on the frozen states: arms, the ladder of interventions, strata, single routes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "routeopd/study/study_view.h"
+
+namespace routeopd::study {
+
+std::vector<Block> mechanism_blocks(const StudyView& view);
+
+}  // namespace routeopd::study

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/study_figures.h"
+
+#include <algorithm>
+
+#include "routeopd/report/charts/eval_charts.h"
+#include "routeopd/report/charts/route_records.h"
+#include "routeopd/report/charts/state_pictures.h"
+#include "routeopd/study/component_contrasts.h"
+#include "routeopd/study/cost_tradeoff.h"
+#include "routeopd/study/phase_portrait.h"
+#include "routeopd/study/probe_contrast.h"
+
+namespace routeopd::study {
+namespace {
+
+std::optional<double> accuracy_of(const EvalFiles& eval) {
+  const auto average = number_at(eval.summary, {"avg"});
+  return average ? std::optional(100 * *average) : std::nullopt;
+}
+
+Block dynamics(const StudyResults& study) {
+  static constexpr const char* kAccuracy = "Accuracy, Avg@n (%)";
+  std::vector<report::CurvePoint> accuracy, others;
+  for (const std::string& name : main_arms()) {
+    for (const StudyRun* run : study.runs_of(name)) {
+      if (!run->complete || (run->files.probe.size() < 2 && run->files.evals.size() < 2)) continue;
+      const bool starts = !run->files.evals.empty() && run->files.evals.front().step == 0;
+      if (study.base && !starts) {
+        if (const auto value = accuracy_of(*study.base)) accuracy.push_back({name, 0, kAccuracy, *value});
+      }
+      for (const EvalFiles& eval : run->files.evals) {
+        const auto value = accuracy_of(eval);
+        if (eval.step && value) accuracy.push_back({name, *eval.step, kAccuracy, *value});
+      }
+      for (const Json& line : run->files.probe) {
+        const auto step = whole_at(line, "step");
+        if (!step) continue;
+        if (const auto mass = number_at(line, {"mass"}))
+          others.push_back({name, *step, "Mismatch mass", *mass});
+        if (const auto value = number_at(line, {"fidelity", "mean"}))
+          others.push_back({name, *step, "Routing fidelity (%)", 100 * *value});
+        if (const auto value = number_at(line, {"leakage", "mean"}))
+          others.push_back({name, *step, "Background leakage (%)", 100 * *value});
+      }
+    }
+  }
+  accuracy.insert(accuracy.end(), others.begin(), others.end());
+  return dynamics_figure(accuracy);
+}
+
+Block composition(const StudyResults& study) {
+  std::vector<report::LabelShare> shares;
+  const auto add = [&](const std::string& name, const std::vector<const EvalFiles*>& evals) {
+    for (const auto& [label, share] : report::label_shares(evals)) shares.push_back({name, label, share});
+  };
+  if (study.base) add("untrained student", {&*study.base});
+  for (const std::string& name : main_arms()) {
+    std::vector<const EvalFiles*> evals;
+    for (const StudyRun* run : study.runs_of(name)) evals.push_back(&run->eval);
+    add(name, evals);
+  }
+  if (study.teacher) add("teacher", {&*study.teacher});
+  return report::composition_figure(shares);
+}
+
+}  // namespace
+
+Block dynamics_figure(const std::vector<report::CurvePoint>& points) {
+  Block block = titled("dynamics", "Training dynamics");
+  if (points.empty()) {
+    block.missing.emplace_back("No run was measured along its way: the part dynamics does it.");
+    return block;
+  }
+  block.words =
+      "Accuracy, mismatch mass on the starting student's states, and where an update from each checkpoint "
+      "goes. Lines are means "
+      "over the seeds that were looked at on the way (a study follows its first); a band spans them where "
+      "there are several.";
+  report::draw_curves(
+      points,
+      "Small line charts over training steps: accuracy, mismatch mass, fidelity and leakage, a line an arm.",
+      block);
+  return block;
+}
+
+Section study_figures(const StudyResults& study) {
+  Section section{.title = "Figures", .blocks = {}};
+  const StudyGrades grades(study);
+  const ProbeFiles none;
+  const ProbeFiles* const arms = study.probe("arms");
+  const auto pictured = std::find_if(study.probes.begin(), study.probes.end(),
+                                     [](const StudyProbe& probe) { return probe.files.example.is_object(); });
+  const Json example = pictured == study.probes.end() ? Json() : pictured->files.example;
+  section.blocks.push_back(cost_tradeoff(study, grades));
+  section.blocks.push_back(component_contrasts(grades));
+  section.blocks.push_back(phase_portrait(study, grades));
+  section.blocks.push_back(dynamics(study));
+  section.blocks.push_back(composition(study));
+  section.blocks.push_back(report::route_records_of(arms != nullptr ? *arms : none, "routeopd", kStep));
+  section.blocks.push_back(report::scalar_credit_figure(example));
+  section.blocks.push_back(report::operator_figure(example));
+  return section;
+}
+
+}  // namespace routeopd::study

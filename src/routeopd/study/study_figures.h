@@ -1,0 +1,20 @@
+// The paper's figures from a study.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "routeopd/report/block.h"
+#include "routeopd/report/charts/series_charts.h"
+#include "routeopd/study/study_results.h"
+
+namespace routeopd::study {
+
+// Accuracy, mass, fidelity and leakage over the steps of training. Without points the block says what is
+// missing.
+report::Block dynamics_figure(const std::vector<report::CurvePoint>& points);
+
+// Every figure; one whose data are not there says so.
+report::Section study_figures(const StudyResults& study);
+
+}  // namespace routeopd::study

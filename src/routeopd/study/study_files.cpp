@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/study_files.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <array>
+
+#include "routeopd/base/files.h"
+#include "routeopd/base/hashes.h"
+#include "routeopd/base/system.h"
+#include "routeopd/formats/json_file.h"
+#include "routeopd/formats/weight_files.h"
+
+namespace routeopd::study {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMostManifestBytes = 1 << 26;
+constexpr std::int64_t kVersion = 1;
+constexpr const char* kRuns = "runs";  // the folder
+
+// What the pair's files hold: the same paths may hold something else when a study is resumed.
+Json contents_of(const StudyPair& pair) {
+  Json suites = Json::object();
+  for (const auto& [name, path] : pair.suites) suites[name] = sha256_of_file(path);
+  return {{"student", formats::weights_sha256(pair.student)},
+          {"teacher", formats::weights_sha256(pair.teacher)},
+          {"prompts", sha256_of_file(pair.prompts)},
+          {"suites", suites}};
+}
+
+// What else makes a model write and read as it does.
+constexpr std::array kModelFiles = {
+    "config.json",           "generation_config.json",  "tokenizer.json",
+    "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"};
+
+// Null where there is none, so that one that is added counts too.
+Json model_files_of(const StudyPair& pair) {
+  Json files = Json::object();
+  for (const bool teacher : {false, true}) {
+    for (const char* name : kModelFiles) {
+      const fs::path path = fs::path(teacher ? pair.teacher : pair.student) / name;
+      std::error_code ignored;
+      files[fmt::format("{}/{}", teacher ? "teacher" : "student", name)] =
+          fs::exists(path, ignored) ? Json(sha256_of_file(path)) : Json();
+    }
+  }
+  return files;
+}
+
+Json this_machine() {
+  return {{"cpu", cpu_model()}, {"threads", at::get_num_threads()}};
+}
+
+std::string machine_text(const Json& machine) {
+  return fmt::format("{} with {} threads", shown(formats::value_or_null(machine, "cpu")),
+                     shown(formats::value_or_null(machine, "threads")));
+}
+
+[[noreturn]] void refuse(const fs::path& path, const std::string& field, const Json& there,
+                         const Json& said) {
+  throw UserError(
+      "{}: the study was begun with another {} ({}, now {}); say the same, or name another directory",
+      path.string(), field, shown(there), shown(said));
+}
+
+// Fields of `said` that `there` has otherwise.
+void check_same(const fs::path& path, const Json& there, const Json& said, const std::string& prefix) {
+  for (const auto& item : said.items()) {
+    const Json& before = formats::value_or_null(there, item.key().c_str());
+    if (before != item.value()) refuse(path, prefix + item.key(), before, item.value());
+  }
+}
+
+// In the place of the entry of the same path, else at the end.
+void put_entry(const Json& entry, Json& entries) {
+  const auto same = std::find_if(entries.begin(), entries.end(),
+                                 [&](const Json& other) { return other["path"] == entry["path"]; });
+  if (same == entries.end()) {
+    entries.push_back(entry);
+  } else {
+    *same = entry;
+  }
+}
+
+}  // namespace
+
+StudyFiles::StudyFiles(const fs::path& out, const StudyRequest& request) : path_(out) {
+  std::error_code ignored;
+  if (fs::exists(path_ / kManifest, ignored)) {
+    lock_.emplace(path_);
+    resume(request);
+  } else {
+    begin(request);
+  }
+}
+
+void StudyFiles::begin(const StudyRequest& request) {
+  if (!request.pair)
+    throw UserError(
+        "{}: no study is there to resume; name a pair with --lab, or --student, --teacher and --prompts",
+        path_.string());
+  pair_ = *request.pair;
+  quick_ = request.quick;
+  options_ = with_settings(default_options(pair_.laboratory, quick_), request.settings);
+  Json pair = json_of(pair_);
+  pair["sha256"] = contents_of(pair_);
+  pair["sha256"]["files"] = model_files_of(pair_);
+  Json options = json_of(options_);
+  options["quick"] = quick_;
+  manifest_ = {{"kind", "study"},          {"version", kVersion},       {"pair", pair},
+               {"options", options},       {"machine", this_machine()}, {"notes", Json::array()},
+               {"parts", Json::object()},  {"evals", Json::object()},   {"bank", nullptr},
+               {"concentration", nullptr}, {"runs", Json::array()},     {"probes", Json::array()},
+               {"cost", nullptr}};
+  remove_partial_files(path_ / kManifest);
+  make_result_directory(path_);
+  lock_.emplace(path_);
+  begun_ = true;
+  save();
+}
+
+void StudyFiles::withdraw() {
+  std::error_code ignored;
+  const std::uintmax_t responses =
+      fs::file_size(path_ / untrained_eval_path(kBase) / "responses.jsonl", ignored);
+  const bool made = (!ignored && responses > 0) || fs::exists(path_ / kRuns, ignored) ||
+                    !manifest_["evals"].empty() || !manifest_["probes"].empty() || has(kBank) || has(kCost);
+  if (!begun_ || made) return;
+  lock_.reset();
+  fs::remove_all(path_, ignored);
+}
+
+void StudyFiles::resume(const StudyRequest& request) {
+  const fs::path file = path_ / kManifest;
+  manifest_ = formats::read_json_object(file, kMostManifestBytes);
+  if (formats::value_or_null(manifest_, "kind") != "study" ||
+      formats::value_or_null(manifest_, "version") != kVersion)
+    throw UserError("{}: is no study of version {}", file.string(), kVersion);
+  try {
+    pair_ = pair_of(manifest_.at("pair"));
+    Json options = manifest_.at("options");
+    quick_ = options.at("quick").get<bool>();
+    options.erase("quick");
+    options_ = with_settings({}, options);
+    for (const char* name : {"parts", "evals"})
+      if (!manifest_.at(name).is_object()) throw UserError("{}: expected an object", name);
+    for (const char* name : {"runs", "probes"})
+      if (!manifest_.at(name).is_array()) throw UserError("{}: expected a list", name);
+    for (const Json& run : manifest_["runs"]) {
+      if (!run.at("path").is_string() || !run.at("complete").is_boolean())
+        throw UserError("runs: expected path and complete");
+    }
+    for (const auto& item : manifest_["parts"].items()) {
+      if (!item.value().at("complete").is_boolean()) throw UserError("parts: expected complete");
+    }
+  } catch (const std::exception& error) {  // a field is missing, or of another type
+    throw UserError("{}: cannot be resumed ({}); mend it, or name another directory", file.string(),
+                    error.what());
+  }
+  if (request.quick && !quick_) refuse(path_, "quick", false, true);
+  const Json asked = json_of(with_settings(options_, request.settings));
+  Json said = Json::object();
+  for (const auto& item : request.settings.items()) said[item.key()] = asked[item.key()];
+  check_same(path_, json_of(options_), said, "");
+  if (request.pair) check_same(path_, manifest_["pair"], json_of(*request.pair), "pair.");
+  const Json& contents = formats::value_or_null(manifest_["pair"], "sha256");
+  check_same(path_, contents, contents_of(pair_), "content of pair.");
+  // A study that was begun before these counted says nothing of them.
+  const Json& files = formats::value_or_null(contents, "files");
+  if (!files.is_null()) check_same(path_, files, model_files_of(pair_), "content of pair.");
+}
+
+void StudyFiles::save() const {
+  write_file(path_ / kManifest, manifest_.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+bool StudyFiles::complete(const std::string& part) const {
+  const Json& parts = manifest_["parts"];
+  return parts.contains(part) && parts[part]["complete"].get<bool>();
+}
+
+void StudyFiles::finish(const std::string& part, bool complete, double seconds, const std::string& note) {
+  Json& entry = manifest_["parts"][part];
+  const double before = entry.is_object() ? entry.value("seconds", 0.0) : 0.0;
+  entry = {{"complete", complete}, {"seconds", before + seconds}};
+  if (!note.empty()) entry["note"] = note;
+  save();
+}
+
+std::string StudyFiles::untrained_eval_path(const std::string& whose) {
+  return fmt::format("{}/eval", whose);
+}
+
+std::string StudyFiles::run_path(const PlannedRun& run) {
+  return fmt::format("{}/{}", kRuns, run.name());
+}
+
+std::string StudyFiles::eval_path(const PlannedRun& run, std::int64_t step) {
+  return fmt::format("{}/eval/step_{}", run_path(run), step);
+}
+
+std::string StudyFiles::checkpoint_path(const PlannedRun& run, std::int64_t step) {
+  return fmt::format("{}/checkpoints/step_{}", run_path(run), step);
+}
+
+std::string StudyFiles::probe_path(const std::string& name) {
+  return fmt::format("probes/{}", name);
+}
+
+bool StudyFiles::complete(const PlannedRun& run) const {
+  for (const Json& entry : manifest_["runs"]) {
+    if (entry["path"] == run_path(run) && entry["complete"].get<bool>()) {
+      std::error_code ignored;  // a run that was removed is made again
+      return fs::exists(path_ / run_path(run) / "metrics.jsonl", ignored) &&
+             (pair_.suites.empty() || evaluated(eval_path(run, options_.steps)));
+    }
+  }
+  return false;
+}
+
+void StudyFiles::record(const PlannedRun& run, bool complete) {
+  const routing::ObjectiveOptions objective = objective_of(run.variant, options_);
+  Json settings = run.variant.settings;
+  settings.erase("arm");
+  const Json entry = {{"name", run.variant.name},
+                      {"arm", objective.arm},
+                      {"k", support_json(objective.k)},
+                      {"m", objective.m},
+                      {"pairs", objective.pairs == routing::Pairs::kExact ? "exact" : "sample"},
+                      {"settings", settings},
+                      {"seed", run.seed},
+                      {"path", run_path(run)},
+                      {"eval", pair_.suites.empty() ? Json() : Json(eval_path(run, options_.steps))},
+                      {"complete", complete}};
+  put_entry(entry, manifest_["runs"]);
+  save();
+}
+
+void StudyFiles::add_note(const std::string& note) {
+  Json& notes = manifest_["notes"];
+  if (!notes.is_array()) notes = Json::array();
+  if (std::find(notes.begin(), notes.end(), Json(note)) != notes.end()) return;
+  notes.push_back(note);
+  save();
+}
+
+void StudyFiles::note_machine() {
+  const Json& before = formats::value_or_null(manifest_, "machine");
+  const Json now = this_machine();
+  if (before == now) return;
+  add_note(fmt::format(
+      "begun on {}, resumed on {}: these round differently, so that the last bits are not those of "
+      "one machine alone",
+      machine_text(before), machine_text(now)));
+}
+
+// Where the checker can read the responses, their labels belong to it.
+bool StudyFiles::evaluated(const std::string& directory) const {
+  std::error_code ignored;
+  return fs::exists(path_ / directory / "summary.json", ignored) &&
+         (!pair_.laboratory || fs::exists(path_ / directory / "labels.jsonl", ignored));
+}
+
+bool StudyFiles::has_eval(const std::string& whose) const {
+  const Json& path = formats::value_or_null(manifest_["evals"], whose.c_str());
+  return path.is_string() && evaluated(path.get<std::string>());
+}
+
+bool StudyFiles::has_probe(const std::string& name) const {
+  std::error_code ignored;
+  return fs::exists(path_ / probe_path(name) / "probe.json", ignored);
+}
+
+bool StudyFiles::has(const Piece& piece) const {
+  std::error_code ignored;
+  const Json& path = formats::value_or_null(manifest_, piece.key);
+  return path.is_string() && fs::exists(path_ / path.get<std::string>(), ignored);
+}
+
+void StudyFiles::put(const Piece& piece) {
+  manifest_[piece.key] = piece.file;
+  save();
+}
+
+void StudyFiles::put_eval(const std::string& whose) {
+  manifest_["evals"][whose] = untrained_eval_path(whose);
+  save();
+}
+
+void StudyFiles::put_probe(const std::string& name, const std::string& at) {
+  const Json entry = {{"name", name}, {"path", probe_path(name)}, {"at", at}};
+  put_entry(entry, manifest_["probes"]);
+  save();
+}
+
+}  // namespace routeopd::study

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/study_plan.h"
+
+#include <algorithm>
+#include <set>
+
+#include "routeopd/study/cost.h"
+#include "routeopd/study/study_probes.h"
+#include "routeopd/study/study_run.h"
+
+namespace routeopd::study {
+namespace {
+
+bool has_suites(const StudyFiles& files) {
+  return !files.pair().suites.empty();
+}
+
+bool has_untrained(const StudyFiles& files) {
+  return std::all_of(kUntrained.begin(), kUntrained.end(),
+                     [&](const char* name) { return files.has_eval(name); });
+}
+
+bool has_probes(const StudyFiles& files) {
+  const std::vector<PlannedProbe> probes = probes_of(files.options());
+  return std::all_of(probes.begin(), probes.end(),
+                     [&](const PlannedProbe& planned) { return files.has_probe(planned.name); });
+}
+
+// Besides its runs.
+bool has_pieces(const StudyFiles& files, const Part& part) {
+  if (part.untrained && has_suites(files) && !has_untrained(files)) return false;
+  if (part.concentration && has_suites(files) && !files.has(StudyFiles::kConcentration)) return false;
+  if (part.probes && !(files.has(StudyFiles::kBank) && has_probes(files))) return false;
+  return !part.cost || files.has(StudyFiles::kCost);
+}
+
+}  // namespace
+
+bool is_done(const StudyFiles& files, const std::string& name) {
+  const Part& part = part_named(name);
+  if (!files.complete(name) || !has_pieces(files, part)) return false;
+  const std::vector<PlannedRun> runs = runs_of(part, files.options());
+  return std::all_of(runs.begin(), runs.end(), [&](const PlannedRun& run) { return files.complete(run); });
+}
+
+std::string lack_of(const StudyFiles& files, const std::string& name) {
+  const Part& part = part_named(name);
+  std::string lack;
+  if (part.untrained && !has_suites(files))
+    lack = fmt::format("no suite of problems with answers was given: there is no accuracy{}",
+                       part.concentration ? " by concentration" : "");
+  const std::vector<PlannedProbe> probes = probes_of(files.options());
+  const bool ladder = std::any_of(probes.begin(), probes.end(),
+                                  [](const PlannedProbe& planned) { return planned.name == "ladder"; });
+  if (part.probes && !ladder)
+    lack += fmt::format("{}routeopd is not among the arms: there is no ladder of interventions",
+                        lack.empty() ? "" : "; ");
+  return lack;
+}
+
+StudyPace work_left(const StudyFiles& files, const std::vector<std::string>& parts) {
+  const StudyOptions& options = files.options();
+  StudyPace work;
+  std::set<std::string> seen;
+  bool untrained = false, bank = false;
+  for (const std::string& name : parts) {
+    if (is_done(files, name)) continue;
+    const Part& part = part_named(name);
+    untrained = untrained || (part.untrained && has_suites(files));
+    for (const PlannedRun& run : runs_of(part, options)) {
+      if (files.complete(run) || !seen.insert(run.name()).second) continue;
+      work.add(options.steps, evaluations_of(run, options.steps));
+      bank = bank || run.every > 0;
+    }
+    if (part.concentration && has_suites(files) && !files.has(StudyFiles::kConcentration)) work.add(0, 1);
+    if (part.cost && !files.has(StudyFiles::kCost)) work.add(cost_steps(options), 0);
+    if (!part.probes) continue;
+    bank = true;
+    for (const PlannedProbe& planned : probes_of(options))
+      if (!files.has_probe(planned.name)) work.add(0, 0, planned.rows());
+  }
+  for (const char* name : kUntrained)
+    if (untrained && !files.has_eval(name)) work.add(0, 1);
+  if (bank && !files.has(StudyFiles::kBank)) work.add(0, 0, 1);
+  return work;
+}
+
+}  // namespace routeopd::study

@@ -1,0 +1,23 @@
+// What a study still has to do: the pieces that a part needs, whether they are there, and how much work the
+// others are. Parts are called by their names (parts.h).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "routeopd/study/study_files.h"
+#include "routeopd/study/study_pace.h"
+
+namespace routeopd::study {
+
+// The manifest says so, and everything that the part needs is still there.
+bool is_done(const StudyFiles& files, const std::string& part);
+
+// What the part will lack, and why; empty: nothing.
+std::string lack_of(const StudyFiles& files, const std::string& part);
+
+// What these parts have to do between them; what two of them need counts once.
+StudyPace work_left(const StudyFiles& files, const std::vector<std::string>& parts);
+
+}  // namespace routeopd::study

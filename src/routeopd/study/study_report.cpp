@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/study_report.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "routeopd/report/directory_facts.h"
+#include "routeopd/study/study_figures.h"
+#include "routeopd/study/study_files.h"
+#include "routeopd/study/study_tables.h"
+
+namespace routeopd::study {
+namespace {
+
+// "main, ablations (not complete)".
+std::string parts_text(const Json& parts) {
+  std::string text;
+  if (!parts.is_object()) return text;
+  for (auto part = parts.begin(); part != parts.end(); ++part) {
+    const bool complete = report::at_or_null(part.value(), "complete") == true;
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", part.key(), complete ? "" : " (not complete)");
+  }
+  return text;
+}
+
+std::vector<report::Fact> study_facts(const StudyResults& study) {
+  const Json& manifest = study.manifest;
+  return {{"kind", "study"},
+          {"student", report::text_in(manifest, "pair", "student")},
+          {"teacher", report::text_in(manifest, "pair", "teacher")},
+          {"options", report::compact(report::at_or_null(manifest, "options"))},
+          {"machine", report::compact(report::at_or_null(manifest, "machine"))},
+          {"parts", parts_text(report::at_or_null(manifest, "parts"))},
+          {"runs", std::to_string(study.runs.size())},
+          {"newest file", report::newest_date(study.directory.string())}};
+}
+
+}  // namespace
+
+report::Chapter study_chapter(const StudyResults& study) {
+  report::Chapter chapter{.facts = study_facts(study),
+                          .verdict = study_verdict(study),
+                          .sections = {study_figures(study)},
+                          .missing = study.all_missing()};
+  for (report::Section& section : study_tables(study)) chapter.sections.push_back(std::move(section));
+  return chapter;
+}
+
+report::Report study_report(const StudyResults& study, std::string title) {
+  const std::string directory = study.directory.string();
+  report::Chapter chapter = study_chapter(study);
+  report::Report report{.title = title.empty() ? fmt::format("Study {}", directory) : std::move(title),
+                        .verdict = std::move(chapter.verdict),
+                        .sections = {report::facts_section({{directory, std::move(chapter.facts)}})},
+                        .missing = std::move(chapter.missing)};
+  for (report::Section& section : chapter.sections) report.sections.push_back(std::move(section));
+  return report;
+}
+
+report::StudyReader study_reader() {
+  return {.manifest = StudyFiles::kManifest,
+          .read = [](const std::string& directory, const std::vector<report::JudgeFiles>& judges) {
+            StudyResults study = read_results(directory);
+            for (report::EvalFiles* eval : study.evals()) report::use_judgements(judges, *eval);
+            return study_chapter(study);
+          }};
+}
+
+}  // namespace routeopd::study

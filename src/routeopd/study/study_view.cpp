@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/study_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "routeopd/report/arms.h"
+#include "routeopd/study/paper_numbers.h"
+
+namespace routeopd::study {
+namespace {
+
+std::optional<double> metric_mean(const StudyResults& study, const std::string& name, const char* key,
+                                  bool last) {
+  std::vector<std::optional<double>> values;
+  for (const StudyRun* run : study.runs_of(name)) {
+    const std::vector<StepMetrics>& steps = run->files.metrics;
+    if (run->complete && !steps.empty())
+      values.push_back(metric_named(key, last ? steps.back() : steps.front()));
+  }
+  return mean_of(values);
+}
+
+}  // namespace
+
+std::vector<std::string> main_arms() {
+  std::vector<std::string> names;
+  for (const report::Arm& arm : report::kArms)
+    if (arm.main) names.emplace_back(arm.name);
+  return names;
+}
+
+std::vector<std::string> own_arms() {
+  std::vector<std::string> names;
+  for (const report::Arm& arm : report::kArms)
+    if (arm.component == report::Component::kOurs) names.emplace_back(arm.name);
+  return names;
+}
+
+std::vector<std::string> arm_and_crossings(const std::string& name) {
+  std::vector<std::string> names = {name};
+  for (const report::Arm& arm : report::kArms)
+    if (arm.preset() == name && arm.name != name) names.emplace_back(arm.name);
+  return names;
+}
+
+std::vector<std::string> paper_rows_and_crossings(std::string_view id) {
+  std::vector<std::string> names;
+  for (const PaperRow& row : paper_table(id).rows)
+    for (const std::string& name : arm_and_crossings(row.name)) names.push_back(name);
+  return names;
+}
+
+std::vector<std::string> main_arms_and_untrained() {
+  std::vector<std::string> names = main_arms();
+  names.insert(names.begin(), kBase);
+  names.emplace_back(kTeacher);
+  return names;
+}
+
+TextTable number_table(const std::vector<std::string>& titles) {
+  std::vector<TextTable::Column> columns;
+  for (const std::string& title : titles)
+    columns.push_back({title, columns.empty() ? Align::kLeft : Align::kRight});
+  return TextTable(std::move(columns));
+}
+
+std::string average_name(const StudyView& view) {
+  return fmt::format("Avg@{}", view.grades.samples());
+}
+
+std::optional<double> mean_of(const std::vector<std::optional<double>>& values) {
+  double sum = 0, count = 0;
+  for (const std::optional<double>& value : values) {
+    if (!value) continue;
+    sum += *value;
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return sum / count;
+}
+
+std::optional<double> spread_of(const std::vector<double>& values) {
+  if (values.size() < 2) return std::nullopt;
+  const auto count = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return std::sqrt(squares / (count - 1));
+}
+
+std::string paper_cell(std::string_view id, std::string_view row, std::string_view column, int digits) {
+  return number(paper_number(id, row, column), digits);
+}
+
+std::optional<double> paper_difference(std::string_view id, std::string_view row, std::string_view reference,
+                                       std::string_view column) {
+  const std::optional<double> first = paper_number(id, row, column),
+                              second = paper_number(id, reference, column);
+  if (!first || !second) return std::nullopt;
+  return *first - *second;
+}
+
+std::optional<double> paper_contrast(const std::string& arm) {
+  const std::vector<std::string>& compared = paper_table("paired").columns;
+  if (std::find(compared.begin(), compared.end(), arm) == compared.end()) return std::nullopt;
+  return paper_number("paired", "main-2", arm);
+}
+
+void say(std::string& words, std::string_view sentence) {
+  if (!words.empty() && !sentence.empty()) words += ' ';
+  words += sentence;
+}
+
+void say_absent(Block& block, const std::vector<std::string>& names, std::string_view what) {
+  if (!names.empty()) block.missing.push_back(fmt::format("No {}: {}.", what, listed(names)));
+}
+
+std::string seeds_sentence(const StudyView& view) {
+  std::size_t most = 0;
+  for (const StudyRun& run : view.results.runs) most = std::max(most, view.results.runs_of(run.name).size());
+  return fmt::format(
+      "Intervals are 95 % of a paired bootstrap over {} problems of {} samples, {}; they say nothing of how "
+      "{} would fare.",
+      view.grades.problems(), view.grades.samples(),
+      most == 1 ? std::string("one training seed") : fmt::format("up to {} training seeds pooled", most),
+      most == 1 ? "another seed" : "other seeds");
+}
+
+std::optional<double> last_metric(const StudyResults& study, const std::string& name, const char* key) {
+  return metric_mean(study, name, key, true);
+}
+
+std::optional<double> first_metric(const StudyResults& study, const std::string& name, const char* key) {
+  return metric_mean(study, name, key, false);
+}
+
+std::vector<std::optional<double>> seed_differences(
+    const StudyResults& study, const std::string& first, const std::string& second,
+    const std::function<std::optional<double>(const StudyRun&)>& value) {
+  std::vector<std::optional<double>> differences;
+  for (const StudyRun* a : study.runs_of(first)) {
+    for (const StudyRun* b : study.runs_of(second)) {
+      if (a->seed != b->seed || !a->complete || !b->complete) continue;
+      const std::optional<double> mine = value(*a), other = value(*b);
+      if (mine && other) differences.emplace_back(*mine - *other);
+    }
+  }
+  return differences;
+}
+
+}  // namespace routeopd::study

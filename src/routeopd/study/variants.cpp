@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/variants.h"
+
+#include <algorithm>
+
+#include "routeopd/report/arms.h"
+
+namespace routeopd::study {
+
+std::vector<Variant> all_variants(const StudyOptions& options) {
+  std::vector<Variant> all;
+  for (const report::Arm& arm : report::kArms) {
+    if (!arm.main && arm.component == report::Component::kNone) continue;
+    Json settings = {{"arm", arm.preset()}};
+    if (!arm.crossing.setting.empty()) settings[std::string(arm.crossing.setting)] = arm.crossing.value;
+    all.push_back({std::string(arm.name), arm.main ? Family::kMain : Family::kAblation, std::move(settings)});
+  }
+  const auto sweep = [&](Family family, const std::string& value, const Json& setting) {
+    Json settings = {{"arm", "routeopd"}};
+    settings.update(setting);
+    all.push_back({"routeopd-" + value, family, std::move(settings)});
+  };
+  for (const std::int32_t k : {4, 8, 16, 32, 64}) {
+    if (k != options.k) sweep(Family::kSupport, fmt::format("k{}", k), {{"k", k}});
+  }
+  sweep(Family::kSupport, "kfull", {{"k", "full"}});
+  for (const std::int32_t m : {1, 2, 4, 8}) {
+    if (m != options.m) sweep(Family::kPairs, fmt::format("m{}", m), {{"m", m}});
+  }
+  return all;
+}
+
+bool keeps(const StudyOptions& options, const std::string& name) {
+  return options.arms.empty() ||
+         std::find(options.arms.begin(), options.arms.end(), name) != options.arms.end();
+}
+
+std::vector<Variant> variants_of(const std::vector<Family>& families, const std::vector<std::string>& names,
+                                 const StudyOptions& options) {
+  std::vector<Variant> chosen;
+  for (const Variant& variant : all_variants(options)) {
+    const bool wanted = std::find(families.begin(), families.end(), variant.family) != families.end() ||
+                        std::find(names.begin(), names.end(), variant.name) != names.end();
+    if (wanted && keeps(options, variant.name)) chosen.push_back(variant);
+  }
+  return chosen;
+}
+
+routing::ObjectiveOptions objective_of(const Variant& variant, const StudyOptions& options) {
+  Json settings = {{"k", options.k}, {"m", options.m}};
+  settings.update(variant.settings);
+  return routing::objective_from(settings);
+}
+
+Json support_json(std::int32_t k) {
+  return k == routing::kFullSupport ? Json("full") : Json(k);
+}
+
+}  // namespace routeopd::study

@@ -1,0 +1,33 @@
+// Finding a block and a cell in what study_tables gives.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "routeopd/base/error.h"
+#include "routeopd/report/block.h"
+
+namespace routeopd::report {
+
+inline const Block& block_in(const std::vector<Section>& all, const std::string& id) {
+  for (const Section& section : all)
+    for (const Block& block : section.blocks)
+      if (block.id == id) return block;
+  throw UserError("no block {}", id);
+}
+
+// The cell under a title in the n-th row that begins with these words.
+inline std::string cell(const Block& of, const std::string& row, const std::string& title, int nth = 0) {
+  if (!of.table) return "no table";
+  const auto& columns = of.table->columns();
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    if (columns[c].title != title) continue;
+    for (const auto& cells : of.table->rows())
+      if (cells[0] == row && nth-- == 0) return cells[c];
+    return "no row";
+  }
+  return "no column";
+}
+
+}  // namespace routeopd::report

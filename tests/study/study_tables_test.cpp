@@ -1,0 +1,426 @@
+// A study's tables: every family of cells computed here once more from what the synthetic study is made of.
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/study_tables.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "routeopd/report/report_files.h"
+#include "routeopd/study/probe_contrast.h"
+#include "routeopd/study/study_view.h"
+#include "study/study_blocks.h"
+#include "study/synthetic_study.h"
+
+namespace routeopd::study {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Study = SyntheticStudy;
+
+// One complete study for all tests that only read.
+const StudyResults& study_files() {
+  static const StudyResults files = [] {
+    const TemporaryDirectory home;
+    const Study study(home.path());
+    return read_results(home.path());
+  }();
+  return files;
+}
+
+const std::vector<Section>& sections() {
+  static const std::vector<Section> all = study_tables(study_files());
+  return all;
+}
+
+const Block& block(const std::string& id) {
+  return block_in(sections(), id);
+}
+
+std::string cell(const std::string& id, const std::string& row, const std::string& title, int nth = 0) {
+  return cell(block(id), row, title, nth);
+}
+
+// All seeds' samples of a problem side by side.
+grade::Correctness grades(const std::string& who, const std::function<bool(int)>& only = {}) {
+  grade::Correctness all{0, Study::kSamples * std::ssize(Study::seeds()), {}};
+  for (int p = 0; p < Study::kProblems; ++p) {
+    if (only && !only(p)) continue;
+    ++all.problems;
+    for (const int seed : Study::seeds())
+      for (int s = 0; s < Study::kSamples; ++s)
+        all.correct_PS.push_back(Study::right(who, seed, Study::kSteps, p, s));
+  }
+  return all;
+}
+
+grade::Interval contrast(const std::string& first, const std::string& second,
+                         const std::function<bool(int)>& only = {}) {
+  const grade::Correctness a = grades(first, only), b = grades(second, only);
+  return grade::paired_contrast({&a, 1}, {&b, 1}, {});
+}
+
+double share(const std::string& who, int seed, int step = Study::kSteps) {
+  double right = 0;
+  for (int p = 0; p < Study::kProblems; ++p)
+    for (int s = 0; s < Study::kSamples; ++s) right += Study::right(who, seed, step, p, s) ? 1 : 0;
+  return right / (Study::kProblems * Study::kSamples);
+}
+
+TEST(StudyTables, AWholeStudyFillsEveryTable) {
+  std::vector<std::string> ids;
+  for (const Section& section : sections()) {
+    for (const Block& each : section.blocks) {
+      EXPECT_TRUE(each.table) << each.id;
+      EXPECT_THAT(each.missing, IsEmpty()) << each.id;
+      EXPECT_FALSE(each.words.empty()) << each.id;
+      ids.push_back(each.id);
+    }
+  }
+  EXPECT_THAT(ids, testing::ElementsAre("main-table", "paired-contrasts", "ablation-destination",
+                                        "ablation-objective", "ablation-budget", "target-realization",
+                                        "accuracy-by-concentration", "support-sweep", "pair-sweep",
+                                        "probe-arms", "probe-ladder", "strata-mismatch", "strata-entropy",
+                                        "strata-concentration", "route-cases", "training-dynamics",
+                                        "stability", "cost", "route-construction", "correctness-transitions",
+                                        "error-distribution", "error-transitions", "response-lengths"));
+}
+
+TEST(StudyTables, TheMainTableHasMeansIntervalsAndTheSpreadOverSeeds) {
+  const double first = share("routeopd", 42), second = share("routeopd", 43), mean = (first + second) / 2;
+  EXPECT_EQ(cell("main-table", "routeopd", "Avg@4 %"), fmt::format("{:.2f}", 100 * mean));
+  EXPECT_EQ(cell("main-table", "routeopd", "seeds"), "2");
+  EXPECT_EQ(cell("main-table", "routeopd", "sd over seeds"),
+            fmt::format("{:.2f}", 100 * std::abs(first - second) / std::sqrt(2)));
+  const grade::Correctness all = grades("routeopd");
+  const grade::Interval own = grade::average_interval({&all, 1}, {});
+  EXPECT_EQ(cell("main-table", "routeopd", "95 % interval"),
+            fmt::format("[{:.2f}, {:.2f}]", 100 * own.low, 100 * own.high));
+  EXPECT_EQ(cell("main-table", "routeopd", "over sampled_rkl [95 %]"),
+            points(contrast("sampled_rkl", "routeopd")));
+  EXPECT_EQ(cell("main-table", "sampled_rkl", "over sampled_rkl [95 %]"), "–");
+  EXPECT_EQ(cell("main-table", "routeopd", "paper 1"), "33.79");
+  EXPECT_EQ(cell("main-table", "base (untrained)", "paper 3"), "70.44");
+  EXPECT_EQ(cell("main-table", "union_rkl", "paper 2"), "–");
+  EXPECT_EQ(cell("main-table", "base (untrained)", "Avg@4 %"),
+            fmt::format("{:.2f}", 100 * share("base", 0, 0)));
+  EXPECT_EQ(cell("main-table", "teacher", "Avg@4 %"), fmt::format("{:.2f}", 100 * share("teacher", 0, 0)));
+  EXPECT_EQ(cell("main-table", "teacher", "seeds"), "–");
+}
+
+TEST(StudyTables, ContrastsAreSecondLessFirstWithThePapersBeside) {
+  const grade::Interval expected = contrast("full_rkl", "routeopd");
+  ASSERT_GT(expected.low, 0);
+  EXPECT_EQ(cell("paired-contrasts", "full_rkl", "difference [95 %]"), points(expected));
+  EXPECT_EQ(cell("paired-contrasts", "full_rkl", "paper's effect"), "shown");
+  EXPECT_EQ(cell("paired-contrasts", "full_rkl", "paper 2 [95 %]"), "+1.13 [+0.46, +1.80]");
+  EXPECT_EQ(cell("paired-contrasts", "full_rkl", "paper's mean of four [95 %]"), "+1.24 [+0.90, +1.58]");
+  EXPECT_EQ(cell("paired-contrasts", "union_fkl", "paper's effect"), "–");
+  EXPECT_THAT(study_verdict(study_files()),
+              HasSubstr(fmt::format("over full_rkl {} points (the paper +1.13): shown", points(expected))));
+}
+
+TEST(StudyTables, AblationsStandAgainstFixedMid) {
+  EXPECT_EQ(cell("ablation-destination", "rank_matched", "over fixed_mid [95 %]"),
+            points(contrast("fixed_mid", "rank_matched")));
+  EXPECT_EQ(cell("ablation-destination", "rank_matched", "paper Avg@16 %"), "63.72");
+  EXPECT_EQ(cell("ablation-destination", "rank_matched", "paper over fixed_mid"), "-0.71");
+  EXPECT_EQ(cell("ablation-objective", "source_only-one", "over fixed_mid [95 %]"),
+            points(contrast("fixed_mid", "source_only-one")));
+  EXPECT_EQ(cell("ablation-objective", "source_only-one", "paper Avg@16 %"), "–");
+  EXPECT_EQ(cell("ablation-budget", "reversed", "Avg@4 %"),
+            fmt::format("{:.2f}", 50 * (share("reversed", 42) + share("reversed", 43))));
+  EXPECT_THAT(block("ablation-budget").words, HasSubstr("The paper has reversed below fixed_mid by 0.55"));
+}
+
+TEST(StudyTables, ConcentrationBinsHoldTheirProblems) {
+  const auto second_bin = [](int p) { return p % 4 == 1; };  // .25, .35 and .35
+  for (const char* bin : {"[0, .25)", "[.25, .5)", "[.5, .75)", "[.75, 1]"})
+    EXPECT_EQ(cell("accuracy-by-concentration", bin, "problems"), "3");
+  EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "states"), std::to_string(21 + 25 + 29));
+  const double budget = (21 * 0.21 + 25 * 0.25 + 29 * 0.29) / (21 + 25 + 29);
+  EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "budget"), fmt::format("{:.3f}", budget));
+  EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "Avg@4 %"),
+            fmt::format("{:.2f}", 100 * grade::average(grades("routeopd", second_bin))));
+  EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "arm", 1), "exact");
+  EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "Avg@4 %", 1),
+            fmt::format("{:.2f}", 100 * grade::average(grades("exact", second_bin))));
+  // Three problems have no interval to speak of.
+  EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "over fixed_mid [95 %]"),
+            points(contrast("fixed_mid", "routeopd", second_bin).mean));
+  EXPECT_THAT(block("accuracy-by-concentration").words,
+              HasSubstr("In [.25, .5): 3 problems are too few to tell."));
+  EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "paper over fixed_mid"), "+0.40");
+}
+
+TEST(StudyTables, SweepsAreInOrderAndHaveTheirDiagnostics) {
+  std::vector<std::string> ks, ms;
+  for (const auto& row : block("support-sweep").table->rows()) ks.push_back(row[0]);
+  for (const auto& row : block("pair-sweep").table->rows()) ms.push_back(row[0]);
+  EXPECT_THAT(ks, testing::ElementsAre("8", "16", "64", "full"));
+  EXPECT_THAT(ms, testing::ElementsAre("1", "2", "4", "8", "all (exact)"));
+  const double f = 100 * Study::fidelity("routeopd-k64", "fresh_adamw"),
+               l = 100 * Study::leakage("routeopd-k64", "fresh_adamw");
+  EXPECT_EQ(cell("support-sweep", "64", "fidelity % [95 %]"),
+            fmt::format("{:.1f} [{:.1f}, {:.1f}]", f, f - 1, f + 1));
+  EXPECT_EQ(cell("support-sweep", "64", "leakage % [95 %]"),
+            fmt::format("{:.1f} [{:.1f}, {:.1f}]", l, l - 1, l + 1));
+  EXPECT_EQ(cell("support-sweep", "64", "seeds"), "2");
+  EXPECT_EQ(cell("support-sweep", "64", "relative variance"), "0.2");
+  EXPECT_THAT(block("support-sweep").words, HasSubstr("on the 16 states that have both"));
+  EXPECT_EQ(cell("support-sweep", "64", "over the default [95 %]"),
+            points(contrast("routeopd", "routeopd-k64")));
+  EXPECT_EQ(cell("support-sweep", "64", "student's mass in it %"), "97.0");
+  EXPECT_EQ(cell("support-sweep", "64", "paper Avg@16 %"), "65.38");
+  EXPECT_EQ(cell("support-sweep", "full", "paper leakage %"), "10.4");
+  EXPECT_EQ(cell("support-sweep", "8", "paper Avg@16 %"), "–");
+  EXPECT_EQ(cell("pair-sweep", "8", "loss variance"), "0.025");
+  EXPECT_EQ(cell("pair-sweep", "8", "coverage %"), "90.0");
+  EXPECT_EQ(cell("pair-sweep", "8", "paper loss variance"), "0.037");
+  EXPECT_EQ(cell("pair-sweep", "all (exact)", "Avg@4 %"),
+            fmt::format("{:.2f}", 50 * (share("exact", 42) + share("exact", 43))));
+}
+
+TEST(StudyTables, ProbesAreInPercentBesideThePapers) {
+  const double f = Study::fidelity("rank_matched", "fresh_adamw"),
+               l = Study::leakage("rank_matched", "fresh_adamw");
+  EXPECT_EQ(cell("probe-arms", "rank_matched", "fidelity % [95 %]"),
+            fmt::format("{:.1f} [{:.1f}, {:.1f}]", 100 * f, 100 * f - 1, 100 * f + 1));
+  EXPECT_EQ(cell("probe-arms", "rank_matched", "P10"), fmt::format("{:.1f}", 100 * f - 30));
+  EXPECT_EQ(cell("probe-arms", "rank_matched", "median"), fmt::format("{:.1f}", 100 * f + 2));
+  EXPECT_EQ(cell("probe-arms", "rank_matched", "median leakage"), fmt::format("{:.1f}", 100 * l - 1));
+  EXPECT_EQ(cell("probe-arms", "rank_matched", "paper P10"), "4.8");
+  EXPECT_EQ(cell("probe-arms", "rank_matched", "paper leakage %"), "79.1");
+  EXPECT_EQ(cell("probe-arms", "rank_matched", "paper median leakage"), "81.2");
+  EXPECT_EQ(cell("probe-ladder", "sgd", "completion %"),
+            fmt::format("{:.1f}", 85 - 0.2 * Study::place("routeopd")));
+  EXPECT_EQ(cell("probe-ladder", "saved_adamw", "paper MAE"), "0.061");
+  EXPECT_THAT(block("probe-ladder").words, HasSubstr("Measured at routeopd-seed42 step 10."));
+  EXPECT_EQ(cell("target-realization", "independent_clipping", "cycle violations %"), "27.0");
+  EXPECT_EQ(cell("target-realization", "independent_clipping", "target MAE"),
+            fmt::format("{:.3f}", 0.05 + 0.001 * Study::place("independent_clipping")));
+  EXPECT_EQ(cell("target-realization", "fixed_mid", "overshoot %, paper"), "18.7");
+  EXPECT_EQ(cell("strata-mismatch", "Q3", "deficit reduction %"), "1.20");
+  EXPECT_EQ(cell("strata-mismatch", "Q3", "completion %, paper"), "89.4");
+  EXPECT_EQ(cell("strata-entropy", "Q4", "entropy"), "1.60");
+  EXPECT_EQ(cell("strata-entropy", "Q4", "entropy, paper"), "2.18");
+  EXPECT_EQ(cell("strata-concentration", "[.75, 1]", "budget"), "0.350");
+  EXPECT_EQ(cell("strata-concentration", "[.75, 1]", "paper budget"), "0.326");
+  EXPECT_EQ(cell("strata-concentration", "[.75, 1]", "paper budget", 1), "–");
+  // State n achieves n / 15 of its target.
+  EXPECT_EQ(cell("route-cases", "nearest to its target", "state"), "15");
+  EXPECT_EQ(cell("route-cases", "median", "state"), "7");
+  EXPECT_EQ(cell("route-cases", "farthest", "target / achieved"), "0.250 / 0.000");
+  EXPECT_EQ(cell("route-cases", "farthest", "route"), "\" a\" → \" b\"");
+  EXPECT_EQ(cell("strata-mismatch", "Q3", "arm", 1), "exact");
+  EXPECT_EQ(cell("strata-mismatch", "Q3", "completion %, paper", 1), "–");
+  EXPECT_THAT(block("probe-ladder").words,
+              HasSubstr("lower completion for fresh_adamw than for potential_matched (88.1 against 92.6)"));
+}
+
+TEST(StudyTables, ProbedStepsArePairedByStateAndDrawnBySequence) {
+  ProbeFiles probe = *study_files().probe("arms");
+  double sum = 0;
+  for (int n = 0; n < Study::kStates; ++n)
+    if (n != 3)  // has no leakage
+      sum += Study::state_value(Study::leakage("routeopd", "fresh_adamw"), "routeopd", n) -
+             Study::state_value(Study::leakage("sampled_rkl", "fresh_adamw"), "sampled_rkl", n);
+  const ProbedStep mine{"routeopd", "fresh_adamw"}, other{"sampled_rkl", "fresh_adamw"};
+  const std::optional<ProbeContrast> paired = probe_contrast(probe, mine, other, "leakage");
+  ASSERT_TRUE(paired);
+  EXPECT_EQ(paired->states, static_cast<std::size_t>(Study::kStates - 1));
+  const grade::Interval& found = paired->difference;
+  EXPECT_NEAR(found.mean, sum / (Study::kStates - 1), 1e-12);
+  EXPECT_LT(found.low, found.mean);
+  EXPECT_GT(found.high, found.mean);
+  EXPECT_THAT(block("probe-arms").words,
+              HasSubstr(fmt::format(
+                  "a difference of {:+.1f} [{:+.1f}, {:+.1f}] on the 15 states that have both: the opposite",
+                  100 * found.mean, 100 * found.low, 100 * found.high)));
+  // The draws are of sequences: where two become one, the interval is another.
+  for (Json& state : probe.states)
+    if (state["sequence"] == 1) state["sequence"] = 10;
+  EXPECT_TRUE(probe_contrast(probe, mine, other, "leakage"));
+  for (Json& state : probe.states)
+    if (state["sequence"] == 10) state["sequence"] = 0;
+  EXPECT_FALSE(probe_contrast(probe, mine, other, "leakage")) << "nine sequences are too few";
+  EXPECT_FALSE(probe_contrast(probe, mine, {"nobody", "fresh_adamw"}, "leakage"));
+  EXPECT_FALSE(probe_contrast(ProbeFiles{}, mine, other, "leakage"));
+}
+
+// A study's own plan: the first seed is looked at on the way, the others at their end. Unfinished runs are
+// left out.
+TEST(StudyTables, TrainingFollowsWhatWasLookedAtOnTheWay) {
+  StudyResults study = study_files();
+  for (StudyRun& run : study.runs) {
+    if (run.seed != 43) continue;
+    run.files.probe.clear();
+    run.files.evals.erase(run.files.evals.begin(), run.files.evals.end() - 1);
+  }
+  std::vector<Section> all = study_tables(study);
+  EXPECT_EQ(cell(block_in(all, "training-dynamics"), "fixed_mid", "seeds", 2), "1");
+  EXPECT_EQ(cell(block_in(all, "training-dynamics"), "fixed_mid", "Avg@4 %", 2),
+            fmt::format("{:.2f}", 100 * share("fixed_mid", 42, 20)));
+  const auto clip = [](double own) { return fmt::format("{:.2f}", 100 * (0.02 + 0.001 * own)); };
+  EXPECT_EQ(cell(block_in(all, "stability"), "fixed_mid", "clip ratio %"),
+            clip(Study::place("fixed_mid") + 0.5));
+  for (StudyRun& run : study.runs)
+    if (run.seed == 43) run.complete = false;
+  all = study_tables(study);
+  EXPECT_EQ(cell(block_in(all, "stability"), "fixed_mid", "clip ratio %"), clip(Study::place("fixed_mid")));
+}
+
+TEST(StudyTables, TrainingIsTheMeanOverSeeds) {
+  // Rows of an arm are steps 0, 10 and 20.
+  EXPECT_EQ(cell("training-dynamics", "fixed_mid", "step", 1), "10");
+  EXPECT_EQ(cell("training-dynamics", "fixed_mid", "seeds", 1), "2");
+  EXPECT_EQ(cell("training-dynamics", "fixed_mid", "Avg@4 %", 1),
+            fmt::format("{:.2f}", 50 * (share("fixed_mid", 42, 10) + share("fixed_mid", 43, 10))));
+  EXPECT_EQ(cell("training-dynamics", "fixed_mid", "Avg@4 %", 0),
+            fmt::format("{:.2f}", 100 * share("base", 0, 0)));
+  const double own = Study::place("fixed_mid") + 0.5;
+  EXPECT_EQ(cell("training-dynamics", "fixed_mid", "mass %", 2),
+            fmt::format("{:.2f}", 100 * (0.1 - 0.0001 * own)));
+  EXPECT_EQ(cell("training-dynamics", "fixed_mid", "fidelity %", 1),
+            fmt::format("{:.1f}", 100 * (0.6 + 0.001 * own)));
+  EXPECT_EQ(cell("training-dynamics", "fixed_mid", "paper mass %", 2), "6.94");
+  EXPECT_EQ(cell("training-dynamics", "fixed_mid", "paper mass %", 1), "–");
+  EXPECT_EQ(cell("training-dynamics", "routeopd", "paper AIME24/25 %", 0), "27.19");
+  EXPECT_EQ(cell("stability", "fixed_mid", "policy entropy"), fmt::format("{:.3f}", 1.5 - 0.01 * own - 0.02));
+  EXPECT_EQ(cell("stability", "fixed_mid", "clip ratio %"),
+            fmt::format("{:.2f}", 100 * (0.02 + 0.001 * own)));
+  EXPECT_EQ(cell("stability", "fixed_mid", "routed tokens %"),
+            fmt::format("{:.1f}", 100 * (0.8 + 0.0012 * own)));
+  EXPECT_EQ(cell("stability", "sampled_rkl", "routed tokens %"), "–");
+  EXPECT_EQ(cell("stability", "sampled_rkl", "routed tokens %, paper"), "–");
+  EXPECT_EQ(cell("stability", "routeopd", "mean length, paper"), "1265");
+  EXPECT_THAT(block("stability").words,
+              HasSubstr("The teacher's entropy on the arms' last responses is 1.250"));
+}
+
+TEST(StudyTables, CostHasRatiosAndThePapersRowOfTheSameSetting) {
+  EXPECT_EQ(cell("cost", "routeopd", "relative time [95 %]"), "1.040 [1.030, 1.050]");
+  EXPECT_EQ(cell("cost", "routeopd", "ms a step"), "550.0");
+  EXPECT_EQ(cell("cost", "routeopd", "peak MB"), "504");
+  EXPECT_EQ(cell("cost", "routeopd", "relative teacher calls"), "1.00");
+  EXPECT_EQ(cell("cost", "routeopd", "paper peak GB"), "65.0");
+  EXPECT_EQ(cell("cost", "routeopd", "paper tokens/s"), "22510");
+  EXPECT_EQ(cell("cost", "routeopd", "paper relative time"), "1.015");     // k = 16, m = 2
+  EXPECT_EQ(cell("cost", "routeopd-m8", "paper relative time"), "1.055");  // its own default k, m = 8
+  EXPECT_EQ(cell("cost", "routeopd-kfull", "paper relative time"), "1.125");
+  EXPECT_EQ(cell("cost", "routeopd-k8", "paper relative time"), "–");
+  EXPECT_EQ(cell("cost", "full_rkl", "paper relative learner time"), fmt::format("{:.3f}", 46.1 / 31.8));
+  EXPECT_THAT(
+      block("cost").words,
+      HasSubstr("full_rkl taking 1.090 times one of sampled_rkl; here 1.010 [1.000, 1.020]: not shown."));
+  EXPECT_EQ(cell("route-construction", "64", "routing"), "12.80");
+  EXPECT_EQ(cell("route-construction", "64", "paper routing"), "6.9");
+  EXPECT_THAT(
+      block("route-construction").words,
+      HasSubstr(
+          "From k = 16, m = 2 to k = 64, m = 2 top k takes 2.9 times as long in the paper, here 4.0 times."));
+}
+
+TEST(StudyTables, TransitionsAndLabelsAreCountedOverSeeds) {
+  int both = 0, lost = 0, repaired = 0, neither = 0, from_reasoning = 0, to_format = 0;
+  std::map<std::string, int> labels;
+  for (const int seed : Study::seeds()) {
+    for (int p = 0; p < Study::kProblems; ++p) {
+      for (int s = 0; s < Study::kSamples; ++s) {
+        const bool a = Study::right("fixed_mid", seed, 20, p, s),
+                   b = Study::right("routeopd", seed, 20, p, s);
+        ++(a ? (b ? both : lost) : (b ? repaired : neither));
+        const std::string before = Study::label("fixed_mid", seed, 20, p, s),
+                          after = Study::label("routeopd", seed, 20, p, s);
+        from_reasoning += before == "reasoning" && b ? 1 : 0;
+        to_format += a && after == "format" ? 1 : 0;
+        ++labels[after];
+      }
+    }
+  }
+  const std::string row = "fixed_mid → routeopd";
+  EXPECT_EQ(cell("correctness-transitions", row, "both right"), std::to_string(both));
+  EXPECT_EQ(cell("correctness-transitions", row, "first only"), std::to_string(lost));
+  EXPECT_EQ(cell("correctness-transitions", row, "routeopd only"), std::to_string(repaired));
+  EXPECT_EQ(cell("correctness-transitions", row, "both wrong"), std::to_string(neither));
+  EXPECT_EQ(cell("correctness-transitions", row, "paper RouteOPD only"), "27");
+  EXPECT_EQ(cell("correctness-transitions", row, "paper net %"), "+2.29");  // 11 of 480
+  EXPECT_EQ(cell("error-transitions", "reasoning → correct", row), std::to_string(from_reasoning));
+  EXPECT_EQ(cell("error-transitions", "correct → format", row), std::to_string(to_format));
+  EXPECT_EQ(cell("error-transitions", "correct → format", "fixed_mid, paper"), "1");
+  EXPECT_EQ(cell("error-transitions", "reasoning → correct", "sampled_rkl, paper"), "34");
+  const double total = 2.0 * Study::kProblems * Study::kSamples;
+  EXPECT_EQ(cell("error-distribution", "routeopd", "premature_stop"),
+            fmt::format("{:.1f}", 100 * labels["premature_stop"] / total));
+  EXPECT_EQ(cell("error-distribution", "routeopd", "responses"), fmt::format("{:.0f}", total));
+  EXPECT_EQ(cell("error-distribution", "routeopd", "paper reasoning"),
+            fmt::format("{:.1f}", 100.0 * 130 / 480));
+  EXPECT_EQ(cell("error-distribution", "routeopd", "wrong, not told apart"), "0.0");
+}
+
+TEST(StudyTables, LabelsHavePairedIntervalsToo) {
+  const auto labelled = [](const std::string& who) {
+    grade::Correctness all{Study::kProblems, 2 * Study::kSamples, {}};
+    for (int p = 0; p < Study::kProblems; ++p)
+      for (const int seed : Study::seeds())
+        for (int s = 0; s < Study::kSamples; ++s)
+          all.correct_PS.push_back(Study::label(who, seed, 20, p, s) == "reasoning");
+    return all;
+  };
+  const grade::Correctness a = labelled("sampled_rkl"), b = labelled("routeopd");
+  EXPECT_THAT(
+      block("error-distribution").words,
+      HasSubstr(fmt::format(
+          "the share of reasoning of routeopd below that of sampled_rkl by 4.38; here the difference is {}:",
+          points(grade::paired_contrast({&a, 1}, {&b, 1}, {})))));
+}
+
+TEST(StudyTables, LengthsAreThoseOfTheSummaries) {
+  std::vector<double> tokens;
+  for (int p = 0; p < Study::kProblems; ++p)
+    for (int s = 0; s < Study::kSamples; ++s) tokens.push_back(Study::tokens("union_rkl", p, s));
+  std::sort(tokens.begin(), tokens.end());
+  EXPECT_EQ(cell("response-lengths", "union_rkl", "P90"),
+            fmt::format("{:.1f}", grade::quantile(tokens, 0.9)));
+  EXPECT_EQ(cell("response-lengths", "union_rkl", "paper P90"), "–");
+  EXPECT_EQ(cell("response-lengths", "fixed_mid", "paper P90"), "4388");
+  EXPECT_EQ(cell("response-lengths", "routeopd", "paper clipped %"), "2.34");
+}
+
+// Of two studies on one page, both keep their tables.
+TEST(StudyTables, TablesOfOneNameBothStay) {
+  const TemporaryDirectory home;
+  std::vector<Section> twice = sections();
+  twice.insert(twice.end(), sections().begin(), sections().end());
+  report::write_tables(twice, home.path());
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(home.path()))
+    files += entry.path().extension() == ".csv" ? 1 : 0;
+  EXPECT_EQ(files, 2 * 23U);
+}
+
+TEST(StudyTables, TablesAreWrittenInThreeFormats) {
+  const TemporaryDirectory home;
+  report::write_tables(sections(), home.path() / "tables");
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(home.path() / "tables"))
+    files += entry.is_regular_file() ? 1 : 0;
+  EXPECT_EQ(files, 23U * 3);
+  const Block& main = block("main-table");
+  const std::string markdown = bytes_in(home.path() / "tables/main-table.md"),
+                    csv = bytes_in(home.path() / "tables/main-table.csv"),
+                    latex = bytes_in(home.path() / "tables/main-table.tex");
+  EXPECT_TRUE(markdown.starts_with("### Accuracy, Avg@4 in percent\n\nThe untrained student has "));
+  EXPECT_TRUE(markdown.ends_with(main.table->rendered(table::TableFormat::kMarkdown)));
+  EXPECT_TRUE(csv.starts_with("# Accuracy; Avg@4 in percent\r\n# The untrained student has "));
+  EXPECT_TRUE(csv.ends_with(main.table->rendered(table::TableFormat::kCsv)));
+  EXPECT_TRUE(latex.starts_with("% Accuracy, Avg@4 in percent\n% The untrained student has "));
+  EXPECT_TRUE(latex.ends_with(main.table->rendered(table::TableFormat::kLatex)));
+  // Paragraphs of Markdown are apart from the table, or it is none.
+  EXPECT_THAT(markdown, HasSubstr("\n\n| arm |"));
+}
+
+}  // namespace
+}  // namespace routeopd::study
