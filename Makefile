@@ -17,6 +17,7 @@ TORCH_PYTHON ?=
 FUZZ_SECONDS ?= 600
 JOBS ?= $(shell nproc)
 PRESET ?= release
+LEAST_CHECKS := 1000  # GoogleTest cases and script checks that `make test` must have run
 BUILD := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 PYTHON := $(or $(TORCH_PYTHON),$(CURDIR)/.venv/bin/python)
 
@@ -27,6 +28,7 @@ demo: build
 
 test: tests
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
+	@scripts/test_summary.py $(BUILD) --at-least $(LEAST_CHECKS)
 
 build: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet -j $(JOBS) routeopd

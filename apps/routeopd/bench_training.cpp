@@ -192,8 +192,8 @@ void bench_packing(Bench& bench) {
   train::Learner learner(student, {}, static_cast<std::int32_t>(config.vocab_size), recipe);
   const auto loss = [&](const Data& data) {
     const double value =
-        learner.pass().accumulate(data.experience(), 0, data.rollout.responses_B.size()).loss;
-    learner.pass().clear();
+        learner.loss_gradients().accumulate(data.experience(), 0, data.rollout.responses_B.size()).loss;
+    learner.loss_gradients().clear();
     return value;
   };
   const double one = loss(packed), other = loss(wide);

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "progress.h"
 
@@ -14,7 +13,7 @@ namespace {
 constexpr std::chrono::milliseconds kTerminalPeriod{200};
 constexpr std::chrono::seconds kPlainPeriod{10};
 
-// As much of a line as fits a row of the terminal: what wraps could not be overwritten.
+// Cut to one row of the terminal: a line that wraps could not be overwritten.
 std::string one_row(const std::string& line) {
   winsize size = {};
   if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 8 || line.size() < size.ws_col)

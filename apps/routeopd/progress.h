@@ -1,5 +1,4 @@
 // A progress line on a terminal, a plain line now and then elsewhere, with the time left.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +13,7 @@ std::string clock_text(double seconds);
 
 class Progress {
  public:
-  // `total` units of work, or -1 where nobody knows. Says nothing when `quiet`, nor in the first second.
+  // `total` units of work, or -1 where it is not known. Prints nothing when `quiet`, nor in the first second.
   Progress(std::string label, std::int64_t total, bool quiet);
   ~Progress();
   Progress(const Progress&) = delete;

@@ -74,5 +74,5 @@ for precision in ("double", "float"):
         checked += 1
 
 print("\n".join(found))
-print(f"{checked} cases, {len(found)} differences")
+print(f"{checked} cases, {len(found)} differences\n{checked} checks")
 sys.exit(1 if found else 0)

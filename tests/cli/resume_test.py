@@ -119,7 +119,37 @@ class Resume(Case):
         self.assertEqual(probe.read_text(), whole)
         self.assertEqual((eval_directory / "summary.json").read_text(), summary)
 
-    def test_a_moved_run_goes_on_where_it_lies(self):
+    def test_an_evaluation_that_was_stopped_is_resumed(self):
+        settings = ("--set", "train.steps=2", "--set", "eval.every=2", "--quiet")
+        self.train("run", *settings, "--set", "eval.n=1")
+        directory = self.path / "run" / "eval" / "step_2"
+        summary = (directory / "summary.json").read_text()
+
+        def stop():
+            """As a kill in the middle would leave it; the first response is marked."""
+            whole = json.loads(summary)
+            protocol = {name: whole[name] for name in ("model", "decoding", "seed", "template", "extractor")}
+            protocol["suites"] = {name: {key: suite[key] for key in ("file", "sha256")}
+                                  for name, suite in whole["suites"].items()}
+            (directory / "protocol.json").write_text(json.dumps(protocol))
+            (directory / "summary.json").unlink()
+            lines = [json.loads(line) for line in (directory / "responses.jsonl").read_text().splitlines()[:50]]
+            lines[0]["response"] = "marked " + lines[0]["response"]
+            (directory / "responses.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+        stop()
+        self.train("run", *settings, "--set", "eval.n=1", "--resume")
+        self.assertEqual((directory / "summary.json").read_text(), summary)
+        self.assertIn("marked ", (directory / "responses.jsonl").read_text())
+        # [eval] may change when a run is resumed: what was half-way under other settings is made anew, what is complete stays.
+        stop()
+        self.train("run", *settings, "--set", "eval.n=2", "--resume")
+        self.assertEqual(json.loads((directory / "summary.json").read_text())["decoding"]["n"], 2)
+        self.assertNotIn("marked ", (directory / "responses.jsonl").read_text())
+        self.train("run", *settings, "--set", "eval.n=1", "--resume")
+        self.assertEqual(json.loads((directory / "summary.json").read_text())["decoding"]["n"], 2)
+
+    def test_a_moved_run_is_resumed_where_it_lies(self):
         self.train("whole", "--quiet")
         self.assertEqual(self.stop("here", signal.SIGINT, 4), 130)
         (self.path / "here").rename(self.path / "there")
@@ -165,6 +195,30 @@ class Plan(Case):
         self.assertEqual(missing.returncode, 1)
         self.assertEqual(missing.stderr.count("\n"), 1)
 
+    def test_what_cannot_fit_is_refused(self):
+        """The support of all ids at a million states: a terabyte and more, with the numbers and a way around."""
+        huge = ["--set", "objective.arm=union_rkl", "--set", "objective.k=full", "--set", "rollout.prompts_per_step=4000",
+                "--set", "rollout.n=256"]
+        answer = self.train("run", *huge, code=1)
+        self.assertEqual(answer.stderr.count("\n"), 1, answer.stderr)
+        self.assertRegex(answer.stderr, r"needs [\d.]+ GB of memory .* [\d.]+ GB of it for support, and [\d.]+ .B are free; ")
+        self.assertIn("--allow-overcommit", answer.stderr)
+        self.assertFalse((self.path / "run").exists())
+        plan = json.loads(self.train("run", "--dry-run", "--json", *huge).stdout)
+        self.assertFalse(plan["fits"])
+        states = 4000 * 256 * 80
+        self.assertEqual(plan["memory"]["support"] % states, 0)
+        self.assertIn("--allow-overcommit", self.train("run", "--dry-run", *huge).stdout)
+        # The override is heeded: the run then fails where it always did, at its first missing piece.
+        allowed = self.train("run", *huge, "--allow-overcommit", "--set", "probe.every=1", "--set", "probe.bank=nowhere", code=1)
+        self.assertIn("nowhere", allowed.stderr)
+        self.assertFalse((self.path / "run").exists())
+
+    def test_a_probe_over_all_ids_is_counted(self):
+        more = ("--set", "probe.every=1", "--dry-run", "--json")
+        few, full = (json.loads(self.train("run", *more, "--set", f"objective.k={k}").stdout)["memory"] for k in (16, "full"))
+        self.assertGreater(full["probe"], 5 * few["probe"])
+
     def test_show_recipe_is_a_recipe(self):
         shown = self.train("run", "--show-recipe").stdout
         (self.path / "again.toml").write_text(shown)
@@ -173,13 +227,13 @@ class Plan(Case):
 
 
 class Prompts(Case):
-    def test_long_ones_are_left_out_and_counted(self):
+    def test_long_ones_are_skipped_and_counted(self):
         lines = (SOURCE / "lab" / "train.jsonl").read_text().splitlines(keepends=True)[:6]
         long = json.dumps({"id": "long", "problem": "Mia has 3 eggs. " * 100})
         (self.path / "prompts.jsonl").write_text("".join(lines[:2]) + long + "\n" + "".join(lines[2:]))
         answer = self.train("run", "--set", f"data.prompts={self.path / 'prompts.jsonl'}", "--set", "train.rollouts=true")
-        self.assertIn("1 left out, 6 stay", answer.stderr)
-        self.assertIn("1 prompts left out", (self.path / "run" / "log.txt").read_text())
+        self.assertIn("1 skipped, 6 stay", answer.stderr)
+        self.assertIn("1 prompts skipped", (self.path / "run" / "log.txt").read_text())
         ids = {json.loads(line)["id"] for line in (self.path / "run" / "rollouts.jsonl").read_text().splitlines()}
         self.assertEqual(len(ids), 6)
         self.assertNotIn("long", ids)

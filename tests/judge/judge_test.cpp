@@ -73,10 +73,9 @@ TEST(JudgeVerdict, IsFoundWhereverModelsPutIt) {
             "premature_stop|stops");
   EXPECT_EQ(read(R"({"label": "reasoning_error"})"), "reasoning|");
   EXPECT_EQ(read(R"({"label": "reasoning_error", "rationale": ["no text"]})"), "reasoning|");
-  EXPECT_EQ(
-      read(
-          R"({"label": "<one label>", "rationale": "<one short sentence>"} {"label": "reasoning", "rationale": "x"})"),
-      "reasoning|x");
+  EXPECT_EQ(read(R"({"label": "<one label>", "rationale": "<one short sentence>"} )"
+                 R"({"label": "reasoning", "rationale": "x"})"),
+            "reasoning|x");
   EXPECT_EQ(
       read(R"(<think>{"label": "arithmetic_error"}</think>{"label": "reasoning_error", "rationale": "y"})"),
       "reasoning|y");

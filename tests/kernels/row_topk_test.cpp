@@ -87,7 +87,7 @@ double exact_logsumexp(const std::vector<float>& row) {
 }
 
 // Runs the test on every instruction set that was compiled and that this processor has.
-class RowTopkOnTarget : public testing::TestWithParam<std::int64_t> {
+class RowTopkOnTarget : public ::testing::TestWithParam<std::int64_t> {
  protected:
   void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
   void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
@@ -159,7 +159,7 @@ TEST_P(RowTopkOnTarget, NanAndPlusInfAreRecognisable) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryTarget, RowTopkOnTarget, testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
+INSTANTIATE_TEST_SUITE_P(EveryTarget, RowTopkOnTarget, ::testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
                          [](const auto& target) { return std::string(hwy::TargetName(target.param)); });
 
 TEST(RowTopk, TakesTilesInAnyOrderAndMergesStates) {

@@ -62,7 +62,7 @@ void expect_same_bits(const HeadScores& a, const HeadScores& b) {
   EXPECT_TRUE(at::equal(a.gathered_TG.nan_to_num(-7.0), b.gathered_TG.nan_to_num(-7.0)));
 }
 
-class StreamingHeadTest : public testing::Test {
+class StreamingHeadTest : public ::testing::Test {
  protected:
   StreamingHeadTest() : threads_(at::get_num_threads()) { at::manual_seed(11); }
   ~StreamingHeadTest() override { at::set_num_threads(threads_); }

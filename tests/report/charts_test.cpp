@@ -35,7 +35,7 @@ std::vector<Block> empty_figures() {
           probe_strata_figure({})};
 }
 
-Json example() {
+Json example_state() {
   const auto id = [](int number, const char* text, double p_student, double p_teacher) {
     const double excess = std::max(p_student - p_teacher, 0.0),
                  deficit = std::max(p_teacher - p_student, 0.0);
@@ -65,8 +65,8 @@ Json example() {
 
 std::vector<Block> full_figures() {
   return {composition_figure({{"routeopd", "correct", 60}, {"routeopd", "reasoning", 40}}),
-          route_records_figure({{0.3, 0.2, 0.8}}, "RouteOPD"), scalar_credit_figure(example()),
-          operator_figure(example())};
+          route_records_figure({{0.3, 0.2, 0.8}}, "RouteOPD"), scalar_credit_figure(example_state()),
+          operator_figure(example_state())};
 }
 
 TEST(Charts, SayWhatIsMissingWithoutData) {
@@ -92,7 +92,7 @@ TEST(Charts, HaveTitleDescriptionDataAndTable) {
 }
 
 TEST(Charts, ScalarCreditShowsEveryIdAndTheRest) {
-  const Block block = scalar_credit_figure(example());
+  const Block block = scalar_credit_figure(example_state());
   const Json& rows = rows_of(block);
   ASSERT_EQ(rows.size(), 4U);
   EXPECT_EQ(rows[0]["token"], "\" five\" (sampled)");
@@ -104,7 +104,7 @@ TEST(Charts, ScalarCreditShowsEveryIdAndTheRest) {
 }
 
 TEST(Charts, ScalarCreditGathersWhatIsNotShown) {
-  Json state = example();
+  Json state = example_state();
   Json more = state["ids"][1];
   for (int i = 0; i < 40; ++i) {
     more["id"] = 100 + i;
@@ -116,7 +116,7 @@ TEST(Charts, ScalarCreditGathersWhatIsNotShown) {
 }
 
 TEST(Charts, OperatorDrawsPairsBetweenItsEnds) {
-  const Block block = operator_figure(example());
+  const Block block = operator_figure(example_state());
   EXPECT_THAT(block.words, HasSubstr("budget B = 0.250"));
   const Json& layers = block.chart["vconcat"][0]["layer"];
   const Json& arrows = layers[3]["data"]["values"];
@@ -131,14 +131,14 @@ TEST(Charts, PicturesTakeBrokenStates) {
   for (const char* key : {"ids", "pairs", "action", "rest", "mass"}) {
     for (const Json& value :
          {Json(), Json(7), Json("x"), Json::array({1, "x", nullptr}), Json{{"id", "x"}}}) {
-      Json state = example();
+      Json state = example_state();
       state[key] = value;
       scalar_credit_figure(state);
       operator_figure(state);
     }
   }
   for (const char* key : {"id", "text", "p_student", "q_minus", "potential"}) {
-    Json state = example();
+    Json state = example_state();
     state["ids"][1][key] = "x";
     EXPECT_LE(scalar_credit_figure(state).table->rows().size(), 4U);
     operator_figure(state);
@@ -211,10 +211,9 @@ TEST(Palette, SegmentsOfBarsAreBoundedOnBothGrounds) {
 
   RunFiles run;
   run.shown = "run";
-  run.metrics.push_back(
-      {{"step", 1},
-       {"time",
-        {{"rollout", 1}, {"score", 1}, {"route", 1}, {"learn", 1}, {"save", 1}, {"eval", 1}, {"total", 7}}}});
+  run.metrics.emplace_back().step = 1;
+  run.metrics.back().time = {{"rollout", 1}, {"score", 1}, {"route", 1}, {"learn", 1},
+                             {"save", 1},    {"eval", 1},  {"total", 7}};
   const Block time = run_time_figure({run});
   const Json& spec = time.chart["spec"];
   const Json& stages = spec["encoding"]["color"]["scale"]["range"];
@@ -234,8 +233,10 @@ TEST(Palette, SegmentsOfBarsAreBoundedOnBothGrounds) {
 TEST(Charts, OutlinesDoNotCoverNarrowBars) {
   RunFiles run;
   run.shown = "run";
-  for (int step = 1; step <= 1000; ++step)
-    run.metrics.push_back({{"step", step}, {"time", {{"rollout", 1}, {"total", 1}}}});
+  for (int step = 1; step <= 1000; ++step) {
+    run.metrics.emplace_back().step = step;
+    run.metrics.back().time = {{"rollout", 1}, {"total", 1}};
+  }
   const Json spec = run_time_figure({run}).chart["spec"];
   EXPECT_LE(spec["mark"]["strokeWidth"].get<double>(), 0.1 * 480 / 250);
   run.metrics.resize(10);

@@ -10,7 +10,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-grade::Comparison example() {
+grade::Comparison example_comparison() {
   grade::SuiteComparison math{
       "math", 4, 2, 0.5, 0.375, {-0.125, -0.25, -0.000001}, {3, 1, 0, 4}, {{"p|1", 2, 0}, {"p_2\nx", 0, 1}}};
   grade::SuiteComparison aime{"aime", 30, 16, 0.1, 0.25, {0.15, 0.05, 0.3}, {40, 8, 80, 352}, {}};
@@ -19,7 +19,7 @@ grade::Comparison example() {
 
 TEST(ComparisonText, ShowsSuitesTheirAverageAndTheWorstChanges) {
   EXPECT_EQ(
-      comparison_report(example(), table::TableFormat::kText, 1),
+      comparison_report(example_comparison(), table::TableFormat::kText, 1),
       "A: runs/a\n"
       "B: runs/b\n"
       "\n"
@@ -40,7 +40,7 @@ TEST(ComparisonText, ShowsSuitesTheirAverageAndTheWorstChanges) {
 }
 
 TEST(ComparisonText, OneSuiteHasNoAverageAndAnIdNoLineFeed) {
-  grade::Comparison comparison = example();
+  grade::Comparison comparison = example_comparison();
   comparison.suites.erase(comparison.suites.begin());
   const std::string text = comparison_report(comparison, table::TableFormat::kText);
   EXPECT_THAT(text, Not(HasSubstr("average ")));
@@ -49,7 +49,7 @@ TEST(ComparisonText, OneSuiteHasNoAverageAndAnIdNoLineFeed) {
 }
 
 TEST(ComparisonMarkdown, IsTheSameInTablesWithIdsEscaped) {
-  const std::string text = comparison_report(example(), table::TableFormat::kMarkdown);
+  const std::string text = comparison_report(example_comparison(), table::TableFormat::kMarkdown);
   EXPECT_THAT(
       text,
       HasSubstr("A: runs/a  \nB: runs/b\n\n| suite | problems | samples | A | B | B-A | 95 % interval | "
@@ -63,7 +63,7 @@ TEST(ComparisonMarkdown, IsTheSameInTablesWithIdsEscaped) {
 }
 
 TEST(ComparisonLatex, HasWordsAsComments) {
-  const std::string text = comparison_report(example(), table::TableFormat::kLatex);
+  const std::string text = comparison_report(example_comparison(), table::TableFormat::kLatex);
   EXPECT_THAT(text, HasSubstr("% A: runs/a\n% B: runs/b\n\n\\begin{tabular}{lrrrrrrrrrr}\n"));
   EXPECT_THAT(text, HasSubstr("\n% math: 2 of 4 problems changed\n\\begin{tabular}"));
 }
@@ -72,7 +72,7 @@ TEST(MacroReport, ShowsPairsThenMeans) {
   const grade::MacroRow aime{"aime", 2, 0.1, 0.2, {0.1, 0.05, 0.15}, {1, 2, 3, 4}};
   const grade::MacroRow all{"average", 2, 0.3, 0.45, {0.15, 0.1, 0.2}, {5, 6, 7, 8}};
   EXPECT_EQ(
-      macro_report({{example(), example()}, {.draws = 500}, {aime}, all}, table::TableFormat::kText),
+      macro_report({{example_comparison(), example_comparison()}, {.draws = 500}, {aime}, all}, table::TableFormat::kText),
       "A → B, average over suites      A      B    B-A     95 % interval  both  A only  B only  neither\n"
       "--------------------------  -----  -----  -----  ----------------  ----  ------  ------  -------\n"
       "runs/a → runs/b             30.00  31.25  +1.25  [-10.00, +12.50]    43       9      80      356\n"

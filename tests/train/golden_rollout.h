@@ -12,7 +12,8 @@
 
 namespace routeopd::train {
 
-// The responses of `batch` ("prompts", and "responses" of each) as if the student had written them in that step.
+// The responses of `batch` ("prompts", and "responses" of each) as if the student had written them in that
+// step.
 inline Rollout golden_rollout(const Json& batch, std::uint32_t step) {
   Rollout rollout;
   for (std::size_t p = 0; p < batch["prompts"].size(); ++p) {

@@ -1,5 +1,5 @@
-// AdamW over several updates against its formula in double precision: after one update the decay rates of the moments
-// cancel, so one is not enough.
+// AdamW over several updates against its formula in double precision: after one update the decay rates of the
+// moments cancel, so one is not enough.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/optimizer.h"
 
@@ -54,6 +54,39 @@ TEST(AdamW, LeavesEverythingWhereTheGradientIsNotFinite) {
   EXPECT_EQ(optimizer.updates(), 0);
   for (const model::Parameter& moment : optimizer.state())
     EXPECT_EQ(moment.tensor.abs().max().item<float>(), 0);
+}
+
+// The interface that checkpoints use: state read into a new optimizer, and the count of updates, are all it
+// needs.
+TEST(Optimizer, ResumesToTheSameBits) {
+  const auto gradient = [](int t) {
+    return std::vector<at::Tensor>{at::full({2}, 0.3F / static_cast<float>(t + 1))};
+  };
+  const at::Tensor whole_weight = at::tensor({0.7F, -1.2F}), weight = whole_weight.clone();
+  const auto whole = make_optimizer({{"w", whole_weight}}, {});
+  const auto first = make_optimizer({{"w", weight}}, {});
+  for (int t = 0; t < 2; ++t) {
+    std::vector<at::Tensor> a = gradient(t), b = gradient(t);
+    whole->step(a, 1e-2);
+    first->step(b, 1e-2);
+  }
+  const auto second = make_optimizer({{"w", weight}}, {});
+  const std::vector<model::Parameter> from = first->state(), to = second->state();
+  ASSERT_EQ(from.size(), 2U);
+  EXPECT_EQ(from[0].name, "exp_avg.w");
+  EXPECT_EQ(from[1].name, "exp_avg_sq.w");
+  for (std::size_t i = 0; i < from.size(); ++i) to[i].tensor.copy_(from[i].tensor);
+  second->resume(first->updates());
+  std::vector<at::Tensor> a = gradient(2), b = gradient(2);
+  whole->step(a, 1e-2);
+  second->step(b, 1e-2);
+  EXPECT_TRUE(at::equal(weight, whole_weight));
+  EXPECT_EQ(second->updates(), 3);
+}
+
+TEST(Optimizer, KnowsItsBytesBeforeThereIsMemory) {
+  const at::Tensor shape = at::empty({1000, 1000}, at::TensorOptions(at::kFloat).device(at::kMeta));
+  EXPECT_EQ(make_optimizer({{"w", shape}}, {})->bytes(), 8'000'000);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// A run that stops and goes on against one that never stopped: the same weights, moments, routes and metrics, bit for bit.
+// A run that is stopped and resumed against one that never stopped: the same weights, moments, routes and
+// metrics, bit for bit.
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// Six prompts, four a step: a pass over the data ends inside every second step.
+// Six prompts, four per step: a pass over the data ends inside every second step.
 Recipe long_recipe(const fs::path& out, const std::string& arm) {
   Recipe recipe = tiny_recipe(out, arm);
   recipe.train.steps = 13;
@@ -42,8 +43,8 @@ void run_until(const Recipe& recipe, std::int64_t step, Start start = Start::kNe
   Inputs inputs = tiny_inputs(recipe);
   EXPECT_THROW(train(
                    recipe, inputs,
-                   [&](std::int64_t done, const Json&) {
-                     if (done == step) std::raise(SIGINT);
+                   [&](const StepMetrics& metrics) {
+                     if (metrics.step == step) std::raise(SIGINT);
                    },
                    start),
                Interrupted);
@@ -98,7 +99,7 @@ TEST(ResumeRun, InBfloat16AndWithRecomputation) {
 }
 
 // Killed: lines of steps that no checkpoint holds, the last one cut.
-TEST(ResumeRun, LinesBehindTheCheckpointAreWrittenAnew) {
+TEST(ResumeRun, LinesAfterTheCheckpointAreWrittenAnew) {
   const TemporaryDirectory directory;
   const auto [whole, parts] = two_recipes(directory, 6);
   run(whole);
@@ -137,7 +138,7 @@ TEST(ResumeRun, SaysWhenNoCheckpointVerifies) {
   EXPECT_THAT(error_of([&] { run_on(recipe); }), HasSubstr("model.safetensors: is missing"));
   fs::remove(checkpoint / "state/manifest.json");
   EXPECT_THAT(error_of([&] { run_on(recipe); }), HasSubstr("no checkpoint verifies"));
-  EXPECT_TRUE(fs::exists(checkpoint)) << "nothing is moved away when nothing is gone on with";
+  EXPECT_TRUE(fs::exists(checkpoint)) << "nothing is renamed when nothing is resumed";
   EXPECT_EQ(metrics_of(recipe.out).size(), 2U);
 }
 
@@ -187,8 +188,8 @@ TEST(ResumeRun, ARunThatIsUnderWayIsLeftAlone) {
   recipe.train.steps = 2;
   Inputs inputs = tiny_inputs(recipe);
   std::string refused;
-  train(recipe, inputs, [&](std::int64_t step, const Json&) {
-    if (step == 1) refused = error_of([&] { run_on(recipe); });
+  train(recipe, inputs, [&](const StepMetrics& metrics) {
+    if (metrics.step == 1) refused = error_of([&] { run_on(recipe); });
   });
   EXPECT_THAT(refused, HasSubstr("another process works there"));
   EXPECT_EQ(metrics_of(recipe.out).size(), 2U);
@@ -205,7 +206,7 @@ TEST(ResumeRun, RefusesFewerStepsThanAreDone) {
   EXPECT_EQ(bytes_in(fs::path(recipe.out) / "recipe.toml"), before);
 }
 
-// A line in the middle that cannot be read is nothing to cut at: whole lines stand behind it.
+// A line in the middle that cannot be read is nothing to cut at: whole lines follow it.
 TEST(ResumeRun, RefusesLinesThatCannotBeReadAndChangesNothing) {
   const TemporaryDirectory directory;
   const Recipe recipe = long_recipe(directory.path() / "run", "routeopd");
@@ -249,7 +250,7 @@ TEST(ResumeRun, AnEmptyManifestDoesNotVerify) {
   EXPECT_THAT(error_of([&] { run_on(recipe); }), HasSubstr("config.json is not in it"));
 }
 
-TEST(ResumeRun, RefusesAnotherTeacherBehindTheSameName) {
+TEST(ResumeRun, RefusesAnotherTeacherUnderTheSameName) {
   const TemporaryDirectory directory;
   Recipe recipe = long_recipe(directory.path() / "run", "routeopd");
   fs::copy(tiny("teacher"), directory.path() / "teacher", fs::copy_options::recursive);
@@ -273,8 +274,8 @@ TEST(ResumeRun, BadStepsAreCarriedOver) {
     catch_interrupts();
     Inputs inputs = tiny_inputs(recipe);
     inputs.teacher->norm_H.fill_(std::numeric_limits<float>::quiet_NaN());
-    const auto watch = [&](std::int64_t step, const Json&) {
-      if (step == until) std::raise(SIGINT);
+    const auto watch = [&](const StepMetrics& metrics) {
+      if (metrics.step == until) std::raise(SIGINT);
     };
     train(recipe, inputs, watch, start);
   };

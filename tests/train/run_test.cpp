@@ -113,7 +113,8 @@ TEST(Run, MinibatchesAndEpochsSeeAChangedStudent) {
   EXPECT_EQ(state["updates"], 4 * 3 * 2);
 }
 
-// Over several steps with large updates: scoring sees the new weights, and every step has other prompts and numbers.
+// Over several steps with large updates: scoring sees the new weights, and every step has other prompts and
+// numbers.
 TEST(Run, RescoreAndCaptureAgree) {
   const TemporaryDirectory directory;
   Recipe captured = tiny_recipe(directory.path() / "captured"),
@@ -243,12 +244,13 @@ TEST(Run, TeacherWithoutAWholeAnswerStopsTheRun) {
       EXPECT_TRUE(metrics[1][unknown].is_null()) << unknown;
     EXPECT_EQ(metrics[1]["validity"]["non_finite"], metrics[1]["tokens"]);
     EXPECT_THAT(bytes_in(std::filesystem::path(recipe.out) / "log.txt"),
-                HasSubstr("states left out (non_finite), 1 updates left out (no valid state)"));
+                HasSubstr("states skipped (non_finite), 1 updates skipped (no valid state)"));
   }
 }
 
-// A teacher that knows nothing behind one token: the states there are left out and counted, the others are learnt from.
-TEST(Run, StatesWithoutAFiniteTeacherAreLeftOut) {
+// A teacher that is not finite after one token: the states there are skipped and counted, the others are
+// learnt from.
+TEST(Run, StatesWithoutAFiniteTeacherAreSkipped) {
   const TemporaryDirectory directory;
   const Recipe recipe = tiny_recipe(directory.path() / "run");
   Inputs inputs = tiny_inputs(recipe);
@@ -273,8 +275,8 @@ TEST(Run, WeightsThatOverflowAreNotSaved) {
   EXPECT_FALSE(std::filesystem::exists(directory.path() / "run/checkpoints/step_1"));
 }
 
-// A forward that overflows once: that step changes nothing, and the run goes on where the weights allow it.
-TEST(Run, AStepThatIsNotFiniteIsLeftOut) {
+// A forward that overflows once: that step changes nothing, and the run continues where the weights allow it.
+TEST(Run, AStepThatIsNotFiniteIsSkipped) {
   const TemporaryDirectory directory;
   for (const char* arm : {"routeopd", "sampled_rkl", "sft"}) {
     Recipe recipe = tiny_recipe(directory.path() / arm, arm);
@@ -283,13 +285,13 @@ TEST(Run, AStepThatIsNotFiniteIsLeftOut) {
     Inputs inputs = tiny_inputs(recipe);
     const at::Tensor spoilt = inputs.student.layers[0].up_FH;
     at::Tensor whole;
-    const auto spoil = [&](std::int64_t step, const Json&) {
+    const auto spoil = [&](const StepMetrics& step_done) {
       const c10::NoGradGuard no_grad;
-      if (step == 1) {
+      if (step_done.step == 1) {
         whole = spoilt.clone();
         spoilt.fill_(std::numeric_limits<float>::infinity());
       }
-      if (step == 2) {
+      if (step_done.step == 2) {
         EXPECT_TRUE(at::all(spoilt == std::numeric_limits<float>::infinity()).item<bool>());
         spoilt.copy_(whole);
       }
@@ -330,7 +332,7 @@ TEST(Run, IdsAndLengthsAreCheckedFirst) {
   }
 }
 
-// Six prompts, four a step: the second step ends one pass over the data and begins the next.
+// Six prompts, five per step: the second step ends one pass over the data and begins the next.
 TEST(Run, APromptThatComesTwiceInAStepIsAnsweredTwice) {
   const TemporaryDirectory directory;
   Recipe recipe = tiny_recipe(directory.path() / "run");
@@ -402,8 +404,8 @@ TEST(Run, CtrlCSavesTheLastWholeStep) {
   catch_interrupts();
   Inputs inputs = tiny_inputs(recipe);
   EXPECT_THROW(train(recipe, inputs,
-                     [](std::int64_t step, const Json&) {
-                       if (step == 3) std::raise(SIGINT);
+                     [](const StepMetrics& metrics) {
+                       if (metrics.step == 3) std::raise(SIGINT);
                      }),
                Interrupted);
   catch_interrupts();  // forgets that one

@@ -30,7 +30,9 @@ inline Recipe tiny_recipe(const std::filesystem::path& out, const std::string& a
   return recipe;
 }
 
+// Of a recipe that is checked, as whoever makes one does.
 inline Inputs tiny_inputs(const Recipe& recipe) {
+  check_recipe(recipe);
   Inputs inputs;
   inputs.student = model::load_model(recipe.student.path);
   if (!recipe.sft()) inputs.teacher = model::load_model(recipe.teacher.path);

@@ -1,5 +1,5 @@
-// Twenty updates of two arms on a tiny Qwen3 against a PyTorch script (goldens/make_training_goldens.py): ten steps of
-// scoring, routing and two minibatches, of which the second sees a student that has moved.
+// Twenty updates of two arms on a tiny Qwen3 against a PyTorch script (goldens/make_training_goldens.py): ten
+// steps of scoring, routing and two minibatches, of which the second sees a student that has moved.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -16,14 +16,14 @@
 namespace routeopd::train {
 namespace {
 
-// Relative, of a tensor's change over all updates. The same script in float32 strays by 1.5e-4, and so do we. A
-// learner that leaves out rho alone strays by 2.9e-2, one without the clip by 6.5e-2.
+// Relative, of a tensor's change over all updates. The same script in float32 strays by 1.5e-4, and so do we.
+// A learner that drops rho alone strays by 2.9e-2, one without the clip by 6.5e-2.
 constexpr double kTolerance = 1e-2;
-// Of a step's loss, in units of the run's mean |loss|, and of its gradient norm. We stray by 1.2e-5, and a step's norm
-// in float32 PyTorch by 3.5e-5.
+// Of a step's loss, in units of the run's mean |loss|, and of its gradient norm. We stray by 1.2e-5, and a
+// step's norm in float32 PyTorch by 3.5e-5.
 constexpr double kFigureTolerance = 5e-4;
 
-const Json& golden() {
+const Json& golden_training() {
   static const Json training = tiny_json("training.json");
   return training;
 }
@@ -31,7 +31,7 @@ const Json& golden() {
 // Ways to get it wrong that the learner's inputs can express.
 enum class Wrong {
   kNothing,
-  kHalves,  // nothing: one call a minibatch, with the other one's states not valid
+  kHalves,  // nothing: one call per minibatch, with the other one's states not valid
   kSign,    // targets and advantages negated
   kDelta,   // as kHalves, with old values taken anew before each minibatch: Delta = 0, rho = 1
   kStale,   // the engine keeps the first student
@@ -42,14 +42,15 @@ class Training {
  public:
   explicit Training(const std::string& arm, Wrong wrong = Wrong::kNothing) : arm_(arm), wrong_(wrong) {
     const bool by_halves = wrong == Wrong::kHalves || wrong == Wrong::kDelta;
-    recipe_.train.steps = golden()["settings"]["steps"];
-    recipe_.train.minibatches = by_halves ? 1 : golden()["settings"]["minibatches"].get<std::int32_t>();
+    recipe_.train.steps = golden_training()["settings"]["steps"];
+    recipe_.train.minibatches =
+        by_halves ? 1 : golden_training()["settings"]["minibatches"].get<std::int32_t>();
     std::vector<at::Tensor> before;
     for (const auto& parameter : model::parameters(student_))
       before.push_back(parameter.tensor.detach().clone());
     Learner learner(student_, teacher_.head_VH, real_ids_, recipe_);
     for (std::uint32_t step = 0; step < recipe_.train.steps; ++step) {
-      Rollout rollout = golden_rollout(golden()["steps"][step], wrong == Wrong::kStep ? 0 : step);
+      Rollout rollout = golden_rollout(golden_training()["steps"][step], wrong == Wrong::kStep ? 0 : step);
       Scores scores = engine::score_rollout(
           engine_, teacher_engine_, rollout,
           score_options(recipe_.objective, rollout, /*rescore=*/true, recipe_.seed, real_ids_));
@@ -75,7 +76,7 @@ class Training {
     }
   }
 
-  const std::vector<UpdateResult>& results() const { return results_; }  // one a step; of halves none
+  const std::vector<UpdateResult>& results() const { return results_; }  // one per step; none for halves
   double worst() const { return worst_; }                                // relative error of any tensor
   const std::string& worst_name() const { return worst_name_; }
 
@@ -114,8 +115,8 @@ class Training {
 
   std::string arm_;
   Wrong wrong_;
-  std::int32_t real_ids_ = golden()["settings"]["real_ids"];
-  Recipe recipe_ = golden_recipe(golden()["settings"], arm_);
+  std::int32_t real_ids_ = golden_training()["settings"]["real_ids"];
+  Recipe recipe_ = golden_recipe(golden_training()["settings"], arm_);
   model::Model student_ = model::load_model(tiny("student"));
   model::Model teacher_ = model::load_model(tiny("teacher"));
   engine::LocalEngine engine_{student_, real_ids_}, teacher_engine_{teacher_, real_ids_};
@@ -131,7 +132,7 @@ TEST_P(TwentyUpdates, FollowPyTorch) {
   fmt::print("{}: worst of all tensors {:.1e}, {}\n", GetParam(), training.worst(), training.worst_name());
   EXPECT_LE(training.worst(), kTolerance) << training.worst_name();
 
-  const Json& updates = golden()[GetParam()];
+  const Json& updates = golden_training()[GetParam()];
   double size = 0, worst_loss = 0, worst_norm = 0;
   for (const Json& update : updates)
     size += std::abs(update["loss"].get<double>()) / static_cast<double>(updates.size());
@@ -164,9 +165,9 @@ TEST_P(TwentyUpdates, WrongRunsAreFar) {
   EXPECT_GT(sign, 1.0);
   EXPECT_GT(delta, 2 * kTolerance);
   EXPECT_GT(stale, 2 * kTolerance);
-  // The script drops Delta in the same way. Its negated loss is another one once Delta is not 0: -h(Delta - D) pulls
-  // away from D, h(Delta + D) towards -D.
-  const Json& mutants = golden()["figures"][GetParam()]["mutants"];
+  // The script drops Delta in the same way. Its negated loss is another one once Delta is not 0: -h(Delta -
+  // D) pulls away from D, h(Delta + D) towards -D.
+  const Json& mutants = golden_training()["figures"][GetParam()]["mutants"];
   EXPECT_NEAR(delta, mutants["delta"].get<double>(), 0.1 * delta);
 }
 

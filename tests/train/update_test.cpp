@@ -1,5 +1,5 @@
-// One update of each arm on a tiny Qwen3 against a PyTorch script (goldens/make_model_goldens.py): routes, loss, the
-// gradient of every tensor before the optimizer, and the change of every tensor after it.
+// One update of each arm on a tiny Qwen3 against a PyTorch script (goldens/make_model_goldens.py): routes,
+// loss, the gradient of every tensor before the optimizer, and the change of every tensor after it.
 // SPDX-License-Identifier: Apache-2.0
 #include <c10/core/GradMode.h>
 #include <gmock/gmock.h>
@@ -15,12 +15,13 @@
 namespace routeopd::train {
 namespace {
 
-constexpr double kGradientTolerance = 1e-4;  // relative, a tensor
-// Relative. A routed loss is the square of a difference of float32 logits: residuals of 0.06 from logits good to 6e-7.
+constexpr double kGradientTolerance = 1e-4;  // relative, per tensor
+// Relative. A routed loss is the square of a difference of float32 logits: residuals of 0.06 from logits good
+// to 6e-7.
 constexpr double kLossTolerance = 2e-5;
 constexpr double kUpdateTolerance = 1e-3;
 
-const Json& golden() {
+const Json& golden_batch() {
   static const Json batch = tiny_json("batch.json");
   return batch;
 }
@@ -30,7 +31,7 @@ struct Step {
   Recipe recipe;
   model::Model student = model::load_model(tiny("student"));
   model::Model teacher = model::load_model(tiny("teacher"));
-  Rollout rollout = golden_rollout(golden(), 0);
+  Rollout rollout = golden_rollout(golden_batch(), 0);
   Scores scores;
   Routes routes;
   std::unique_ptr<Learner> learner;
@@ -38,7 +39,7 @@ struct Step {
 
   explicit Step(const std::string& arm, std::int64_t micro_tokens = 16384,
                 const Json& more = Json::object()) {
-    const Json& settings = golden()["settings"];
+    const Json& settings = golden_batch()["settings"];
     const auto real_ids = settings["real_ids"].get<std::int32_t>();
     recipe = golden_recipe(settings, arm, more);
     recipe.train.micro_tokens = micro_tokens;
@@ -50,7 +51,7 @@ struct Step {
       routes = route_rollout(rollout, scores, recipe.objective, recipe.seed, heads);
     }
     learner = std::make_unique<Learner>(student, teacher.head_VH, real_ids, recipe);
-    result = learner->pass().accumulate(experience(), 0, rollout.responses_B.size());
+    result = learner->loss_gradients().accumulate(experience(), 0, rollout.responses_B.size());
   }
 
   Experience experience() const {
@@ -78,7 +79,8 @@ class OneUpdate : public ::testing::TestWithParam<const char*> {
     const auto parameters = model::parameters(step.student);
     std::vector<at::Tensor> before, gradients;
     for (const auto& parameter : parameters) before.push_back(parameter.tensor.detach().clone());
-    for (const at::Tensor& gradient : step.learner->pass().gradients()) gradients.push_back(sign * gradient);
+    for (const at::Tensor& gradient : step.learner->loss_gradients().gradients())
+      gradients.push_back(sign * gradient);
     AdamW optimizer(parameters, step.recipe.optimizer);
     optimizer.step(gradients, step.recipe.optimizer.lr);
     double worst = 0;
@@ -92,11 +94,12 @@ class OneUpdate : public ::testing::TestWithParam<const char*> {
 
 TEST_P(OneUpdate, LossAndGradientsEqualPyTorch) {
   Step step(GetParam());
-  const Json& expected = golden()["arms"][GetParam()];
+  const Json& expected = golden_batch()["arms"][GetParam()];
   EXPECT_NEAR(step.result.loss, expected["loss"].get<double>(),
               kLossTolerance * std::abs(expected["loss"].get<double>()));
-  EXPECT_LT(gradient_error(step.learner->pass().gradients(), step, 1), kGradientTolerance);
-  EXPECT_GT(gradient_error(step.learner->pass().gradients(), step, -1), 1.0) << "a flipped sign must fail";
+  EXPECT_LT(gradient_error(step.learner->loss_gradients().gradients(), step, 1), kGradientTolerance);
+  EXPECT_GT(gradient_error(step.learner->loss_gradients().gradients(), step, -1), 1.0)
+      << "a flipped sign must fail";
 }
 
 TEST_P(OneUpdate, UpdateEqualsTorchAdamW) {
@@ -108,12 +111,12 @@ TEST_P(OneUpdate, UpdateEqualsTorchAdamW) {
 
 TEST_P(OneUpdate, LearnerMakesThatUpdate) {
   Step step(GetParam());
-  step.learner->pass().clear();
+  step.learner->loss_gradients().clear();
   const auto parameters = model::parameters(step.student);
   std::vector<at::Tensor> before;
   for (const auto& parameter : parameters) before.push_back(parameter.tensor.detach().clone());
   const UpdateResult update = step.learner->update(step.experience());
-  EXPECT_NEAR(update.grad_norm, golden()["arms"][GetParam()]["grad_norm"].get<double>(),
+  EXPECT_NEAR(update.grad_norm, golden_batch()["arms"][GetParam()]["grad_norm"].get<double>(),
               1e-4 * update.grad_norm);
   EXPECT_LT(update.capture_error.value_or(0), 1e-5);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -129,7 +132,8 @@ TEST_P(OneUpdate, MicroBatchesDoNotMatter) {
   for (const std::int64_t tokens : {1, 12, 30}) {
     const Step cut(GetParam(), tokens);
     EXPECT_NEAR(cut.result.loss, whole.result.loss, kLossTolerance * std::abs(whole.result.loss)) << tokens;
-    EXPECT_LT(gradient_error(cut.learner->pass().gradients(), cut, 1), kGradientTolerance) << tokens;
+    EXPECT_LT(gradient_error(cut.learner->loss_gradients().gradients(), cut, 1), kGradientTolerance)
+        << tokens;
   }
 }
 
@@ -140,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(Main, OneUpdate,
 
 TEST(GoldenRoutes, PairsAndStatisticsEqualTheScripts) {
   const Step step("routeopd");
-  const Json& states = golden()["states"];
+  const Json& states = golden_batch()["states"];
   ASSERT_EQ(states.size(), step.rollout.id_N.size());
   for (std::size_t n = 0; n < states.size(); ++n) {
     EXPECT_NEAR(step.routes.mass_N[n], states[n]["mass"].get<double>(), 1e-5);
@@ -154,7 +158,8 @@ TEST(GoldenRoutes, PairsAndStatisticsEqualTheScripts) {
   }
 }
 
-// Cut into minibatches without moving, a step's loss is that of the whole: every response counts once, by its states.
+// Cut into minibatches without moving, a step's loss is that of the whole: every response counts once, by its
+// states.
 TEST(Minibatches, CoverEveryResponseOnce) {
   Step whole("routeopd");
   for (const std::int32_t parts : {2, 3, 6}) {
@@ -162,35 +167,36 @@ TEST(Minibatches, CoverEveryResponseOnce) {
     cut.recipe.train.minibatches = parts;
     cut.recipe.optimizer.lr = 1e-30;
     Learner learner(cut.student, cut.teacher.head_VH, 90, cut.recipe);
-    cut.learner->pass().clear();
+    cut.learner->loss_gradients().clear();
     const UpdateResult update = learner.update(cut.experience());
     EXPECT_NEAR(update.loss, whole.result.loss, kLossTolerance * whole.result.loss) << parts;
     EXPECT_EQ(learner.optimizer().updates(), parts);
   }
 }
 
-// A forward in bfloat16 (8 bits of precision) over float32 weights: near the float32 gradient, summed in float32 however
-// the batch is cut, and the weights that AdamW keeps are not rounded.
+// A forward in bfloat16 (8 bits of precision) over float32 weights: near the float32 gradient, summed in
+// float32 however the batch is cut, and the weights that AdamW keeps are not rounded.
 class InBfloat16 : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(InBfloat16, GradientsAreNearAndWeightsStayFloat32) {
   Step exact(GetParam());
-  // Rounding of 2^-9 a value, through two layers; the other arms learn from the difference of two models that are near each
-  // other, to which it is larger.
+  // Rounding of 2^-9 per value, through two layers; the other arms learn from the difference of two models
+  // that are near each other, to which it is larger.
   const double tolerance = exact.recipe.sft() ? 0.03 : 0.15;
   std::vector<at::Tensor> truth;
-  for (const at::Tensor& gradient : exact.learner->pass().gradients()) truth.push_back(gradient.clone());
-  exact.learner->pass().clear();
+  for (const at::Tensor& gradient : exact.learner->loss_gradients().gradients())
+    truth.push_back(gradient.clone());
+  exact.learner->loss_gradients().clear();
   for (const std::int64_t tokens : {16384, 12}) {
     exact.recipe.student.dtype = Dtype::kBfloat16;
     exact.recipe.train.micro_tokens = tokens;
     Learner learner(exact.student, exact.teacher.head_VH, 90, exact.recipe);
     const BatchResult result =
-        learner.pass().accumulate(exact.experience(), 0, exact.rollout.responses_B.size());
+        learner.loss_gradients().accumulate(exact.experience(), 0, exact.rollout.responses_B.size());
     EXPECT_NEAR(result.loss, exact.result.loss, tolerance / 2 * std::abs(exact.result.loss));
     // All tensors together: where teacher and student nearly agree, single ones are small differences.
     std::vector<at::Tensor> mine, theirs;
-    const std::vector<at::Tensor> rounded = learner.pass().gradients();
+    const std::vector<at::Tensor> rounded = learner.loss_gradients().gradients();
     for (std::size_t i = 0; i < truth.size(); ++i) {
       EXPECT_EQ(rounded[i].scalar_type(), at::kFloat);
       mine.push_back(rounded[i].flatten());
@@ -211,10 +217,11 @@ TEST_P(InBfloat16, GradientsAreNearAndWeightsStayFloat32) {
 INSTANTIATE_TEST_SUITE_P(Arms, InBfloat16, ::testing::Values("sampled_rkl", "union_rkl", "full_rkl", "sft"),
                          [](const auto& arm) { return std::string(arm.param); });
 
-// A state that is not valid counts neither above nor below the line. At the first update the sampled loss is -mean A.
+// A state that is not valid counts neither above nor below the line. At the first update the sampled loss is
+// -mean A.
 TEST(Validity, InvalidStatesLeaveTheMean) {
   Step step("sampled_rkl");
-  step.learner->pass().clear();
+  step.learner->loss_gradients().clear();
   double sum = 0, count = 0;
   for (std::size_t n = 0; n < step.rollout.id_N.size(); ++n) {
     if (n % 3 == 1) {
@@ -226,14 +233,14 @@ TEST(Validity, InvalidStatesLeaveTheMean) {
     ++count;
   }
   const BatchResult result =
-      step.learner->pass().accumulate(step.experience(), 0, step.rollout.responses_B.size());
+      step.learner->loss_gradients().accumulate(step.experience(), 0, step.rollout.responses_B.size());
   EXPECT_EQ(result.states, static_cast<std::int64_t>(count));
   EXPECT_NEAR(result.loss, -sum / count, 1e-5 * std::abs(sum / count));
 }
 
 TEST(Validity, ABatchWithoutAValidStateMovesNothing) {
   Step step("sampled_rkl");
-  step.learner->pass().clear();
+  step.learner->loss_gradients().clear();
   std::fill(step.routes.validity_N.begin(), step.routes.validity_N.end(), Validity::kNonFinite);
   const at::Tensor before = step.student.embed_VH.detach().clone();
   EXPECT_EQ(step.learner->update(step.experience()).skipped.total(), 1);
@@ -245,16 +252,19 @@ TEST(UntiedHead, GradientsAreTheLossesSlopes) {
   model::Model student = model::load_model(tiny("untied"));
   Recipe recipe;
   recipe.objective = routing::objective_from({{"arm", "sft"}});
-  Rollout rollout = golden_rollout(golden(), 0);
+  Rollout rollout = golden_rollout(golden_batch(), 0);
   for (auto& ids : rollout.prompt_ids_P)
     for (std::int32_t& id : ids) id %= 60;
   for (std::int32_t& id : rollout.id_N) id %= 60;
   Learner learner(student, {}, 60, recipe);
   const Experience experience{.rollout = &rollout, .scores = nullptr, .routes = nullptr};
-  const auto loss = [&] { return learner.pass().accumulate(experience, 0, rollout.responses_B.size()).loss; };
+  const auto loss = [&] {
+    return learner.loss_gradients().accumulate(experience, 0, rollout.responses_B.size()).loss;
+  };
   loss();
   std::vector<at::Tensor> gradients;
-  for (const at::Tensor& gradient : learner.pass().gradients()) gradients.push_back(gradient.clone());
+  for (const at::Tensor& gradient : learner.loss_gradients().gradients())
+    gradients.push_back(gradient.clone());
   auto parameters = model::parameters(student);
   ASSERT_EQ(parameters.back().name, "lm_head.weight");
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -275,7 +285,8 @@ TEST(UntiedHead, GradientsAreTheLossesSlopes) {
 TEST(FullSupport, UnionKlIsTheFullKl) {
   Step over_union("union_rkl", 16384, {{"k", "full"}}), full("full_rkl");
   EXPECT_NEAR(over_union.result.loss, full.result.loss, 1e-5 * full.result.loss);
-  const auto a = over_union.learner->pass().gradients(), b = full.learner->pass().gradients();
+  const auto a = over_union.learner->loss_gradients().gradients(),
+             b = full.learner->loss_gradients().gradients();
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_LT(relative_error(a[i], b[i]), kGradientTolerance);
 }
 
@@ -319,7 +330,7 @@ TEST(EveryPreset, HasAGradient) {
     Step step(arm);
     EXPECT_TRUE(std::isfinite(step.result.loss)) << arm;
     double norm = 0;
-    for (const at::Tensor& gradient : step.learner->pass().gradients())
+    for (const at::Tensor& gradient : step.learner->loss_gradients().gradients())
       norm += gradient.norm().item<double>();
     EXPECT_GT(norm, 1e-3) << arm;
   }

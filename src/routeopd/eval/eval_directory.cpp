@@ -43,12 +43,23 @@ std::string text_of(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+}  // namespace
+
 bool is_complete(const fs::path& path) {
   std::error_code ignored;
   return fs::is_regular_file(path / kSummary, ignored) && !fs::exists(path / kProtocol, ignored);
 }
 
-}  // namespace
+bool is_resumable(const fs::path& path, const Json& protocol) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path / kProtocol, ignored)) return false;
+  try {
+    const Json there = formats::read_json_object(path / kProtocol, kMaxProtocolBytes);
+    return difference(Json::parse(text_of(protocol)), there, "").empty();
+  } catch (const UserError&) {  // not whole
+    return false;
+  }
+}
 
 std::optional<Json> finished_evaluation(const fs::path& path, const Json& protocol) {
   if (!is_complete(path)) return std::nullopt;

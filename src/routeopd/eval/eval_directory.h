@@ -69,6 +69,12 @@ class EvalDirectory {
   std::int64_t found_ = 0, added_ = 0;
 };
 
+// Whether a directory holds a complete evaluation, whatever its protocol.
+bool is_complete(const std::filesystem::path& path);
+
+// Whether it holds an evaluation of this protocol that was stopped, which EvalDirectory then resumes.
+bool is_resumable(const std::filesystem::path& path, const Json& protocol);
+
 // Grades the responses of a directory again, complete or stopped half-way, where its protocol differs only in
 // the extractor; says whether it did. `regrade` sets extracted, correct and format_ok of a response. A complete
 // directory is then one that has all of its responses and no figures yet. May be killed at any moment and

@@ -176,9 +176,8 @@ void make_laboratory(const fs::path& directory, const MakeOptions& options, cons
     inputs.real_ids = tokenizer.real_ids();
     inputs.prompts = lessons(steps * kBatch, next_problem, options, style, tokenizer);
     next_problem += static_cast<std::uint32_t>(inputs.prompts.size());
-    train::train(recipe, inputs, [&](std::int64_t step, const Json& metrics) {
-      if (watch)
-        watch(what, step, steps, metrics["loss"].is_number() ? metrics["loss"].get<double>() : std::nan(""));
+    train::train(recipe, inputs, [&](const StepMetrics& metrics) {
+      if (watch) watch(what, metrics.step, steps, metrics.loss.value_or(std::nan("")));
     });
     model::save_model(inputs.student, target.path() / what, start);
   };

@@ -13,6 +13,14 @@
 
 namespace routeopd::probe {
 
+std::int64_t MismatchBank::bytes_per_state(const routing::ObjectiveOptions& options, std::int32_t real_ids,
+                                           std::int64_t hidden_size) {
+  const std::int64_t k = std::min(options.k, real_ids), width = std::min<std::int64_t>(2 * k, real_ids);
+  const std::int64_t values = 32 * k;  // both models' top-k ids and logits, and the logits at each other's ids
+  // The support twice, while the threads' parts are joined, and its ids once more in rows of one width.
+  return values + (2 * Support::kBytesPerId + 4) * width + 4 * hidden_size;
+}
+
 MismatchBank::MismatchBank(engine::Engine& base, engine::Engine& teacher, std::span<const Prompt> prompts,
                            std::int64_t states, std::int64_t max_new_tokens,
                            const routing::ObjectiveOptions& options, std::uint64_t seed) {

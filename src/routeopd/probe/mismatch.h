@@ -23,6 +23,10 @@ class MismatchBank {
                std::int64_t states, std::int64_t max_new_tokens, const routing::ObjectiveOptions& options,
                std::uint64_t seed);
 
+  // Bytes per visited state that making a bank takes, most of them for the supports of all visited states.
+  static std::int64_t bytes_per_state(const routing::ObjectiveOptions& options, std::int32_t real_ids,
+                                      std::int64_t hidden_size);
+
   // Mean mismatch mass of a student on the frozen states, over the frozen supports. Throws UserError where
   // its engine has no answer to one of them.
   double mass(engine::Engine& student) const;

@@ -71,7 +71,7 @@ std::string compact(const Json& value) {
 }
 
 std::vector<Fact> facts_of(const RunFiles& run) {
-  const std::int64_t done = run.metrics.empty() ? 0 : whole_at(run.metrics.back(), "step").value_or(0);
+  const std::int64_t done = run.metrics.empty() ? 0 : run.metrics.back().step;
   return {{"kind", "run"},
           {"student", text_in(run.recipe, "student", "path")},
           {"teacher", text_in(run.recipe, "teacher", "path")},

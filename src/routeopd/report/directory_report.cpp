@@ -55,21 +55,18 @@ Block runs_table(const std::vector<RunFiles>& runs) {
                           {"Avg@n %"},
                           {"s a step"}});
   for (const RunFiles& run : runs) {
-    const Json last = run.metrics.empty() ? Json::object() : run.metrics.back();
+    const StepMetrics last = run.metrics.empty() ? StepMetrics() : run.metrics.back();
     double seconds = 0;
     int timed = 0;
-    for (const Json& line : run.metrics) {
-      if (const auto total = number_at(line, {"time", "total"})) {
-        seconds += *total;
-        ++timed;
-      }
+    for (const StepMetrics& metrics : run.metrics) {
+      seconds += metrics.seconds();
+      timed += metrics.time.contains("total") ? 1 : 0;
     }
     table.add(
-        {run.shown, run.arm, whole_or_dash(run.seed), whole_or_dash(whole_at(last, "step")),
-         table::number(number_at(last, {"loss"}), 5), table::number(number_at(last, {"mass"}), 4),
-         table::number(number_at(last, {"entropy"}), 3),
-         table::number(number_at(last, {"response_tokens"}), 1),
-         table::percent(number_at(last, {"routed_share"}), 1),
+        {run.shown, run.arm, whole_or_dash(run.seed),
+         run.metrics.empty() ? table::kDash : std::to_string(last.step), table::number(last.loss, 5),
+         table::number(last.mass, 4), table::number(last.entropy, 3), table::number(last.response_tokens, 1),
+         table::percent(last.routed_share, 1),
          run.evals.empty() ? table::kDash : table::percent(number_at(run.evals.back().summary, {"avg"}), 2),
          timed > 0 ? fmt::format("{:.2f}", seconds / timed) : table::kDash});
   }
@@ -117,14 +114,13 @@ Block evals_composition(const std::vector<EvalFiles>& evals) {
 
 std::string run_verdict(const RunFiles& run) {
   if (run.metrics.empty()) return fmt::format("{}: no step is recorded.", run.shown);
-  const auto steps = whole_at(run.metrics.back(), "step");
-  const auto change = [&](const char* key, int digits) {
-    const auto first = number_at(run.metrics.front(), {key}), last = number_at(run.metrics.back(), {key});
-    return first && last ? fmt::format(", {} from {:.{}f} to {:.{}f}", key, *first, digits, *last, digits)
+  const auto change = [&](const char* name, StepMetrics::Value StepMetrics::* value, int digits) {
+    const StepMetrics::Value first = run.metrics.front().*value, last = run.metrics.back().*value;
+    return first && last ? fmt::format(", {} from {:.{}f} to {:.{}f}", name, *first, digits, *last, digits)
                          : std::string();
   };
-  return fmt::format("{}: {} of {} steps{}{}.", run.shown, whole_or_dash(steps), whole_or_dash(run.steps),
-                     change("loss", 5), change("mass", 4));
+  return fmt::format("{}: {} of {} steps{}{}.", run.shown, run.metrics.back().step, whole_or_dash(run.steps),
+                     change("loss", &StepMetrics::loss, 5), change("mass", &StepMetrics::mass, 4));
 }
 
 std::string eval_verdict(const EvalFiles& eval) {

@@ -151,12 +151,10 @@ RunFiles read_run(const std::filesystem::path& directory, std::string shown) {
   TolerantDirectory files(directory, run.shown, run.missing);
   if (!files.is_there()) return run;
   read_recipe(files, run);
-  run.metrics = by_step(files, "metrics.jsonl", files.lines("metrics.jsonl", "steps"));
-  for (Json& line : run.metrics)
-    files.numbers_only(line, "metrics.jsonl",
-                       {"tokens", "loss", "lr", "grad_norm", "mass", "concentration", "budget", "saturated",
-                        "routed_share", "student_mass", "teacher_mass", "coverage", "entropy",
-                        "teacher_entropy", "response_tokens", "clip_ratio", "capture_error"});
+  for (const Json& line : by_step(files, "metrics.jsonl", files.lines("metrics.jsonl", "steps")))
+    run.metrics.push_back(step_metrics_of(line, [&](const std::string& field, const std::string& clause) {
+      files.say("metrics.jsonl", fmt::format("{}: {}; it is not shown", field, clause));
+    }));
   run.probe = by_step(files, "probe.jsonl", files.lines("probe.jsonl", "probed steps", Absent::kIsFine));
   for (Json& line : run.probe)
     files.numbers_only(line, "probe.jsonl",

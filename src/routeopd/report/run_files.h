@@ -11,6 +11,7 @@
 
 #include "routeopd/base/fields.h"
 #include "routeopd/report/evaluation_files.h"
+#include "routeopd/types/step_metrics.h"
 
 namespace routeopd::report {
 
@@ -23,7 +24,7 @@ struct RunFiles {
   std::optional<std::int64_t> seed;
   std::string k;  // "16", "full"; empty where it is not known
   std::optional<std::int64_t> m, steps;
-  std::vector<Json> metrics;     // lines with a whole "step", ascending
+  std::vector<StepMetrics> metrics;  // lines of metrics.jsonl with a whole "step", ascending
   std::vector<Json> probe;       // lines of probe.jsonl with a whole "step", ascending; most runs have none
   std::vector<EvalFiles> evals;  // by step; the last one with its grades and labels
   std::vector<std::string> missing;

@@ -92,9 +92,7 @@ void measure(const LoadedPair& pair, const Variant& variant, const StudyOptions&
     clock.book("learn");
     check_interrupt();
     if (!counts) continue;
-    const Json seconds = clock.take();
-    for (const auto& item : seconds.items())
-      measured.seconds[item.key()].push_back(item.value().get<double>());
+    for (const auto& [stage, seconds] : clock.take()) measured.seconds[stage].push_back(seconds);
     measured.tokens = rollout.states();
     measured.responses = std::ssize(rollout.responses_B);
   }

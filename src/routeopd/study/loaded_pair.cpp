@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "routeopd/engine/local_engine.h"
-#include "routeopd/eval/eval_directory.h"
 #include "routeopd/lab/checker.h"
 
 namespace routeopd::study {
@@ -31,16 +29,6 @@ train::Recipe shared_recipe(const StudyPair& pair, const StudyOptions& options) 
   recipe.eval.max_new_tokens = options.max_new;
   recipe.probe.states = options.states;
   return train::resolved(recipe);
-}
-
-eval::Protocol protocol_of(const train::Recipe& recipe) {
-  eval::Protocol protocol;
-  protocol.n = recipe.eval.n;
-  protocol.temperature = recipe.eval.temperature;
-  protocol.top_p = recipe.eval.top_p;
-  protocol.max_new_tokens = recipe.eval.max_new_tokens;
-  protocol.prompt_template = recipe.data.prompt_template;
-  return protocol;
 }
 
 // The problem inside a prompt of the laboratory's template.
@@ -72,31 +60,31 @@ void take_prompts(std::vector<Prompt>& taken, const std::vector<Prompt>& from, s
 }  // namespace
 
 LoadedPair::LoadedPair(const StudyPair& pair, const StudyOptions& options)
-    : pair_(pair),
-      tokenizer_(pair.student),
-      recipe_(shared_recipe(pair, options)),
-      protocol_(protocol_of(recipe_)) {
+    : pair_(pair), tokenizer_(pair.student), recipe_(shared_recipe(pair, options)) {
   train::Inputs inputs = train::load_inputs(recipe_, tokenizer_);
   train::check_inputs(recipe_, inputs);
   base_ = inputs.student;
   teacher_ = *inputs.teacher;
   prompts_ = std::move(inputs.prompts);
   too_long_ = inputs.too_long;
-  unchecked_ = inputs.contamination_warning;
+  contamination_warning_ = inputs.contamination_warning;
   const std::int64_t longest =
       std::min(base_.config.max_position_embeddings, teacher_.config.max_position_embeddings) -
       options.max_new;
+  const eval::Protocol protocol = run::protocol_of(recipe_);
+  std::vector<eval::Suite> suites;
   for (const auto& [name, path] : pair.suites) {
     eval::Suite& suite =
-        suites_.emplace_back(eval::read_suite(name, path, protocol_, pair.student, tokenizer_));
+        suites.emplace_back(eval::read_suite(name, path, protocol, pair.student, tokenizer_));
     take_prompts(bank_prompts_, suite.prompts, longest, options.states);
     if (options.problems > 0 && options.problems < std::ssize(suite.prompts))
       suite.prompts.resize(static_cast<std::size_t>(options.problems));
     if (!pair.laboratory) continue;
     for (const Prompt& prompt : suite.prompts)
-      problems_[prompt.id] = problem_of(prompt, protocol_.prompt_template, path);
+      problems_[prompt.id] = problem_of(prompt, protocol.prompt_template, path);
   }
   take_prompts(bank_prompts_, prompts_, longest, options.states);
+  evaluator_.emplace(protocol, std::move(suites), tokenizer_);
 }
 
 train::Inputs LoadedPair::inputs() const {
@@ -106,28 +94,20 @@ train::Inputs LoadedPair::inputs() const {
   inputs.real_ids = tokenizer_.real_ids();
   inputs.prompts = prompts_;
   inputs.too_long = too_long_;
-  inputs.contamination_warning = unchecked_;
+  inputs.contamination_warning = contamination_warning_;
   inputs.tokenizer = &tokenizer_;
   return inputs;
 }
 
 double LoadedPair::evaluate(const fs::path& directory, const model::Model& student, const Json& identity,
                             const eval::EvalWatch& watch) const {
-  const Json protocol = eval::protocol_json(identity, protocol_, suites_);
-  if (eval::grade_again(directory, suites_, protocol_, tokenizer_, identity)) {
-    std::error_code ignored;
-    fs::remove(directory / "labels.jsonl", ignored);  // they go with the grades
-  }
-  std::optional<Json> summary = eval::finished_evaluation(directory, protocol);
-  if (!summary) {
-    // Neither whole nor begun: something of it was removed, and the rest cannot be resumed.
-    std::error_code ignored;
-    if (!fs::exists(directory / "protocol.json", ignored)) fs::remove_all(directory, ignored);
-    engine::LocalEngine engine(student, tokenizer_.real_ids());
-    summary = eval::evaluate_into(directory, engine, suites_, protocol_, tokenizer_, identity, watch).summary;
-  }
+  const Json summary = evaluator_->evaluate(directory, student, identity, watch);
+  label(directory);
+  return summary["avg"].get<double>();
+}
+
+void LoadedPair::label(const fs::path& directory) const {
   if (pair_.laboratory && !fs::exists(directory / "labels.jsonl")) lab::label_directory(directory, problems_);
-  return (*summary)["avg"].get<double>();
 }
 
 }  // namespace routeopd::study

@@ -5,13 +5,14 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "routeopd/eval/evaluate.h"
 #include "routeopd/lab/task.h"
 #include "routeopd/model/model.h"
+#include "routeopd/run/watched_run.h"
 #include "routeopd/study/study_options.h"
 #include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/train/inputs.h"
@@ -29,7 +30,8 @@ class LoadedPair {
   const model::Model& base() const { return base_; }
   const model::Model& teacher() const { return teacher_; }
   const tokenizer::Tokenizer& tokenizer() const { return tokenizer_; }
-  const std::vector<eval::Suite>& suites() const { return suites_; }
+  const std::vector<eval::Suite>& suites() const { return evaluator_->suites(); }
+  const run::SuiteEvaluator& evaluator() const { return *evaluator_; }
   const std::vector<Prompt>& prompts() const { return prompts_; }
 
   // What the states of a bank are drawn from: the suites' problems, all of them whatever `problems` says,
@@ -42,11 +44,12 @@ class LoadedPair {
   // The recipe of a run but for its arm, seed and directory.
   const train::Recipe& recipe() const { return recipe_; }
 
-  // Evaluates `student` into `directory`, or resumes it, and labels the responses where the checker can read
-  // them. Does nothing where that was done; one whose summary was removed is made again. `identity` is
-  // {"path", …}, as summary.json will have it. Gives the average.
+  // SuiteEvaluator::evaluate() and label(). Returns the average.
   double evaluate(const std::filesystem::path& directory, const model::Model& student, const Json& identity,
                   const eval::EvalWatch& watch = {}) const;
+
+  // Labels the responses of an eval directory, unless it has labels, where the checker can read them.
+  void label(const std::filesystem::path& directory) const;
 
  private:
   StudyPair pair_;
@@ -55,9 +58,8 @@ class LoadedPair {
   model::Model base_, teacher_;
   std::vector<Prompt> prompts_, bank_prompts_;
   std::int64_t too_long_ = 0;
-  std::string unchecked_;
-  eval::Protocol protocol_;
-  std::vector<eval::Suite> suites_;
+  std::string contamination_warning_;
+  std::optional<run::SuiteEvaluator> evaluator_;
   std::unordered_map<std::string, lab::Problem> problems_;  // of the laboratory, by id
 };
 

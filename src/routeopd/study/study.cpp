@@ -90,22 +90,20 @@ class StudyDriver {
 
   void make_one(const PlannedRun& run) {
     std::optional<std::int64_t> first;  // that this process makes; those before it are done
-    RunEvents events;
-    events.step = [&](std::int64_t step, double seconds, const std::string& note) {
+    StudyRunEvents events;
+    events.step = [&](const StepMetrics& metrics) {
       if (!first) {
-        first = step;
-        for (std::int64_t made = 1; made < step; ++made)
+        first = metrics.step;
+        for (std::int64_t made = 1; made < metrics.step; ++made)
           pace_.add(-1, is_due(run, made, options_.steps) ? -1 : 0);
       }
-      pace_.stepped(seconds);
-      now_.step = step;
-      now_.note = note;
+      pace_.stepped(metrics.seconds());
+      now_.step = metrics.step;
+      now_.note = note_of(metrics);
       tell();
     };
-    events.evaluating = [&](std::int64_t, std::int64_t done, std::int64_t total) {
-      tell_evaluation(done, total);
-    };
-    events.evaluated = [&](std::int64_t, double seconds) { pace_.evaluated(seconds); };
+    events.evaluating = [&](std::int64_t done, std::int64_t total) { tell_evaluation(done, total); };
+    events.evaluated = [&](double seconds) { pace_.evaluated(seconds); };
     // The bank is that of the starting student, and comes before the first run that is probed on the way.
     if (run.every > 0) freeze_states();
     make_run(run, files_.path(), pair(), options_, events);

@@ -3,28 +3,17 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <vector>
 
 #include "routeopd/base/files.h"
 #include "routeopd/base/system.h"
-#include "routeopd/probe/probe_log.h"
+#include "routeopd/run/watched_run.h"
 #include "routeopd/study/study_files.h"
-#include "routeopd/study/study_pace.h"
-#include "routeopd/train/train.h"
 
 namespace routeopd::study {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string note_of(const Json& metrics) {
-  const auto number = [&](const char* name) {
-    const Json value = metrics.value(name, Json());
-    return value.is_number() ? value.get<double>() : std::nan("");
-  };
-  return fmt::format("loss {:.4f}, mass {:.3f}", number("loss"), number("mass"));
-}
 
 train::Recipe recipe_of(const PlannedRun& run, const fs::path& directory, const LoadedPair& pair,
                         const StudyOptions& options) {
@@ -67,31 +56,30 @@ std::int64_t evaluations_of(const PlannedRun& run, std::int64_t steps) {
 }
 
 void make_run(const PlannedRun& run, const fs::path& study, const LoadedPair& pair,
-              const StudyOptions& options, const RunEvents& events) {
+              const StudyOptions& options, const StudyRunEvents& events) {
   const fs::path directory = study / StudyFiles::run_path(run);
   train::Recipe recipe = recipe_of(run, directory, pair, options);
   if (run.every > 0) recipe.probe.bank = absolute_path(study / StudyFiles::kBank.file);
+  train::check_recipe(recipe);
   train::Inputs inputs = pair.inputs();
-  probe::ProbeLog probe(recipe, inputs);
+  run::RunEvents watch;
+  watch.stepped = [&](const StepMetrics& metrics) {
+    events.step(metrics);
+    remove_checkpoints(directory, run.hold);
+  };
+  watch.evaluating = [&](std::int64_t, const eval::EvalProgress& at) {
+    events.evaluating(at.done, at.total);
+  };
+  watch.evaluated = [&](const fs::path& made) { pair.label(made); };
+  watch.measured = [&](std::int64_t step, double seconds) {
+    if (!is_due(run, step, options.steps)) return;
+    events.evaluated(seconds);
+    reset_peak_resident();  // evaluations do not count
+  };
+  run::WatchedRun watched(recipe, inputs, pair.evaluator());
   reset_peak_resident();
   remove_partial_files(directory / "recipe.toml");
-  train::train(
-      recipe, inputs,
-      [&](std::int64_t step, const Json& metrics) {
-        events.step(step, metrics.value("time", Json::object()).value("total", 0.0), note_of(metrics));
-        remove_checkpoints(directory, run.hold);
-        if (is_due(run, step, options.steps)) {
-          const auto begin = Clock::now();
-          if (!pair.suites().empty())
-            pair.evaluate(study / StudyFiles::eval_path(run, step), inputs.student,
-                          {{"path", recipe.out}, {"step", step}},
-                          [&](const eval::EvalProgress& at) { events.evaluating(step, at.done, at.total); });
-          probe.after(step);
-          events.evaluated(step, seconds_since(begin));
-          reset_peak_resident();  // evaluations do not count
-        }
-      },
-      train::Start::kResume);
+  watched.train(train::Start::kResume, watch);
 }
 
 }  // namespace routeopd::study

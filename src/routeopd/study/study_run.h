@@ -9,14 +9,15 @@
 
 #include "routeopd/study/loaded_pair.h"
 #include "routeopd/study/parts.h"
+#include "routeopd/types/step_metrics.h"
 
 namespace routeopd::study {
 
 // Told after every step, and now and then while an evaluation is under way.
-struct RunEvents {
-  std::function<void(std::int64_t step, double seconds, const std::string& note)> step;
-  std::function<void(std::int64_t step, std::int64_t done, std::int64_t total)> evaluating;
-  std::function<void(std::int64_t step, double seconds)> evaluated;
+struct StudyRunEvents {
+  std::function<void(const StepMetrics& metrics)> step;
+  std::function<void(std::int64_t done, std::int64_t total)> evaluating;
+  std::function<void(double seconds)> evaluated;  // and probed
 };
 
 // Removes the checkpoints that nothing needs: resuming takes the newest there is, and the probes take `hold`.
@@ -30,6 +31,6 @@ std::int64_t evaluations_of(const PlannedRun& run, std::int64_t steps);
 // resumes from its newest checkpoint, to the same bits. A run that is evaluated on the way also probes the
 // study's bank.
 void make_run(const PlannedRun& run, const std::filesystem::path& study, const LoadedPair& pair,
-              const StudyOptions& options, const RunEvents& events);
+              const StudyOptions& options, const StudyRunEvents& events);
 
 }  // namespace routeopd::study

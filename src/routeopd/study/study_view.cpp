@@ -17,9 +17,9 @@ std::optional<double> metric_mean(const StudyResults& study, const std::string& 
                                   bool last) {
   std::vector<std::optional<double>> values;
   for (const StudyRun* run : study.runs_of(name)) {
-    const std::vector<Json>& lines = run->files.metrics;
-    if (run->complete && !lines.empty())
-      values.push_back(number_at(last ? lines.back() : lines.front(), {key}));
+    const std::vector<StepMetrics>& steps = run->files.metrics;
+    if (run->complete && !steps.empty())
+      values.push_back(metric_named(key, last ? steps.back() : steps.front()));
   }
   return mean_of(values);
 }

@@ -104,8 +104,8 @@ void say_absent(Block& block, const std::vector<std::string>& names, std::string
 // How many seeds, problems and samples the intervals rest on, and what they leave open.
 std::string seeds_sentence(const StudyView& view);
 
-// A number in the last or first line of metrics.jsonl of each of a variant's complete runs, averaged over
-// seeds.
+// A metric by its name (types/step_metrics.h), of the last or first step of each of a variant's complete
+// runs, averaged over seeds.
 std::optional<double> last_metric(const StudyResults& study, const std::string& name, const char* key);
 std::optional<double> first_metric(const StudyResults& study, const std::string& name, const char* key);
 

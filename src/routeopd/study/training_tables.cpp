@@ -167,7 +167,7 @@ Block stability_block(const StudyView& view) {
     if (!here || !other || !paper || !paper_other) continue;
     const auto own = [&endpoint](const StudyRun& run) -> std::optional<double> {
       if (run.files.metrics.empty()) return std::nullopt;
-      return number_at(run.files.metrics.back(), {endpoint.key});
+      return metric_named(endpoint.key, run.files.metrics.back());
     };
     const double unit = endpoint.fraction ? 100 : 1;
     std::string what = endpoint.title;

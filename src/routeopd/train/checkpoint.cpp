@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/checkpoint.h"
 
@@ -21,10 +20,10 @@ namespace fs = std::filesystem;
 
 constexpr const char* kManifest = "state/manifest.json";
 constexpr const char* kState = "state/state.json";
-constexpr std::int64_t kLongestJson = 1 << 20;
-constexpr const char* kMoments = "state/optimizer.safetensors";
+constexpr const char* kOptimizer = "state/optimizer.safetensors";
+constexpr std::int64_t kMostJsonBytes = 1 << 20;
 
-// Every file under `directory` but the manifest, by its name there, in order.
+// Every file under `directory` but the manifest, by its relative name, in order.
 std::vector<std::string> files_under(const fs::path& directory) {
   std::vector<std::string> names;
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
@@ -35,7 +34,7 @@ std::vector<std::string> files_under(const fs::path& directory) {
   return names;
 }
 
-// Runs of files dealt to threads.
+// Files are dealt to threads.
 std::vector<std::string> hashes_of(const fs::path& directory, const std::vector<std::string>& names) {
   std::vector<std::string> hashes(names.size());
   at::parallel_for(0, std::ssize(names), 1, [&](std::int64_t begin, std::int64_t end) {
@@ -57,7 +56,7 @@ Json manifest_of(const fs::path& directory) {
 void check_finite(const model::Model& student, std::int64_t step) {
   for (const model::Parameter& parameter : model::parameters(student)) {
     if (!parameter.tensor.isfinite().all().item<bool>())
-      throw UserError("{} is not finite after step {}; nothing was saved of it, try a smaller [optimizer] lr",
+      throw UserError("{} is not finite after step {}; the step was not saved, try a smaller [optimizer] lr",
                       parameter.name, step);
   }
 }
@@ -79,7 +78,7 @@ void write_checkpoint(const fs::path& path, const fs::path& like, const RunState
   fs::create_directory(target.path() / "state", failed);
   if (failed)
     throw UserError("{}: cannot be made ({})", (target.path() / "state").string(), failed.message());
-  model::save_tensors(target.path() / kMoments, learner.optimizer().state());
+  model::save_tensors(target.path() / kOptimizer, learner.optimizer().state());
   const Json counters = {{"step", state.step},
                          {"bad_steps", state.bad_steps},
                          {"updates", learner.optimizer().updates()},
@@ -91,7 +90,7 @@ void write_checkpoint(const fs::path& path, const fs::path& like, const RunState
 }
 
 void verify_checkpoint(const fs::path& path, std::int64_t step) {
-  const Json manifest = formats::read_json_object(path / kManifest, kLongestJson);
+  const Json manifest = formats::read_json_object(path / kManifest, kMostJsonBytes);
   if (!manifest.contains("files") || !manifest["files"].is_object())
     throw UserError("{}: expected {{\"files\": ...}}", (path / kManifest).string());
   std::vector<std::string> names;
@@ -109,7 +108,7 @@ void verify_checkpoint(const fs::path& path, std::int64_t step) {
                       entry["bytes"].dump());
     names.push_back(name);
   }
-  for (const char* needed : {"config.json", kState, kMoments})
+  for (const char* needed : {"config.json", kState, kOptimizer})
     if (std::find(names.begin(), names.end(), needed) == names.end())
       throw UserError("{}: {} is not in it", (path / kManifest).string(), needed);
   const std::vector<std::string> hashes = hashes_of(path, names);
@@ -117,23 +116,23 @@ void verify_checkpoint(const fs::path& path, std::int64_t step) {
     if (manifest["files"][names[i]]["sha256"] != hashes[i])
       throw UserError("{}: its SHA-256 is not the manifest's", (path / names[i]).string());
   }
-  const Json state = formats::read_json_object(path / kState, kLongestJson);
+  const Json state = formats::read_json_object(path / kState, kMostJsonBytes);
   if (counter(state, "step", path) != step)
     throw UserError("{}: is of step {}; was it copied here?", (path / kState).string(), state["step"].dump());
 }
 
 RunState restore_checkpoint(const fs::path& path, model::Model& student, Learner& learner,
                             const Json& inputs) {
-  const Json state = formats::read_json_object(path / kState, kLongestJson);
+  const Json state = formats::read_json_object(path / kState, kMostJsonBytes);
   const Json stored = state.value("inputs", Json::object());
   for (const auto& [name, hash] : inputs.items()) {
     if (!stored.is_object() || stored.value(name, Json()) != hash)
       throw UserError(
-          "{}: was made with other {} than the recipe names now; a run goes on with what it began with",
+          "{}: was made with other {} than the recipe names now; resume with what the run began with",
           path.string(), name == "teacher" ? "teacher weights" : name);
   }
   model::copy_weights(model::load_model(path), student);
-  model::read_tensors(path / kMoments, learner.optimizer().state());
+  model::read_tensors(path / kOptimizer, learner.optimizer().state());
   learner.resume(counter(state, "scheduled", path), counter(state, "updates", path));
   return {.step = counter(state, "step", path), .bad_steps = counter(state, "bad_steps", path)};
 }

@@ -84,19 +84,35 @@ std::vector<Prompt> read_prompts(const Recipe& recipe, const tokenizer::Tokenize
   return prompts;
 }
 
-Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer) {
-  Inputs inputs;
-  inputs.student = model::load_model(recipe.student.path);
+RunPrompts read_run_prompts(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer) {
+  RunPrompts read;
+  read.student = formats::read_model_config(recipe.student.path);
   if (!recipe.sft()) {
     check_same_tokens(recipe.student.path, recipe.teacher.path);
-    inputs.teacher = model::load_model(recipe.teacher.path);
+    read.teacher = formats::read_model_config(recipe.teacher.path);
   }
-  inputs.real_ids = tokenizer.real_ids();
+  const formats::ModelConfig* const teacher = read.teacher ? &*read.teacher : nullptr;
+  read.real_ids = tokenizer.real_ids();
+  read.prompts = read_prompts(recipe, tokenizer, read.student, teacher, read.too_long);
+  check_prompts(recipe, read.prompts, read.too_long, read.real_ids, read.student, teacher);
+  read.contamination_warning = contamination_of(recipe);
+  return read;
+}
+
+Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer, RunPrompts prompts) {
+  Inputs inputs;
+  inputs.student = model::load_model(recipe.student.path);
+  if (!recipe.sft()) inputs.teacher = model::load_model(recipe.teacher.path);
+  inputs.real_ids = prompts.real_ids;
   inputs.tokenizer = &tokenizer;
-  inputs.prompts = read_prompts(recipe, tokenizer, inputs.student.config,
-                                inputs.teacher ? &inputs.teacher->config : nullptr, inputs.too_long);
-  inputs.contamination_warning = contamination_of(recipe);
+  inputs.prompts = std::move(prompts.prompts);
+  inputs.too_long = prompts.too_long;
+  inputs.contamination_warning = std::move(prompts.contamination_warning);
   return inputs;
+}
+
+Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer) {
+  return load_inputs(recipe, tokenizer, read_run_prompts(recipe, tokenizer));
 }
 
 std::string contamination_of(const Recipe& recipe) {

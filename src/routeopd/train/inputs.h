@@ -26,7 +26,24 @@ struct Inputs {
   const tokenizer::Tokenizer* tokenizer = nullptr;  // for rollouts.jsonl
 };
 
-// Loads what the recipe names. Throws UserError when something is missing, or the tokenizers differ.
+// What is known before any weight is read: the configurations of both models, and the prompts.
+struct RunPrompts {
+  formats::ModelConfig student;
+  std::optional<formats::ModelConfig> teacher;  // none for the sft arm
+  std::int32_t real_ids = 0;
+  std::vector<Prompt> prompts;
+  std::int64_t too_long = 0;          // prompts that were skipped
+  std::string contamination_warning;  // contamination_of() the recipe
+};
+
+// Reads and checks them. Throws UserError when something is missing, the tokenizers differ, or
+// check_prompts() refuses.
+RunPrompts read_run_prompts(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer);
+
+// Loads the weights that the recipe names. Throws UserError when something is missing.
+Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer, RunPrompts prompts);
+
+// Both in turn.
 Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer);
 
 // The recipe's prompts. Those that exceed a model's positions with the longest response are skipped and

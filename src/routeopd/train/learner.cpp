@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/learner.h"
 
@@ -12,12 +11,12 @@ namespace routeopd::train {
 Learner::Learner(model::Model& student, at::Tensor teacher_head_UX, std::int32_t real_ids,
                  const Recipe& recipe)
     : recipe_(recipe),
-      pass_(student, std::move(teacher_head_UX), real_ids,
-            {.objective = recipe.objective,
-             .dtype = recipe.student.dtype,
-             .micro_tokens = recipe.train.micro_tokens,
-             .recompute = recipe.train.recompute}),
-      optimizer_(model::parameters(student), recipe.optimizer) {}
+      loss_gradients_(student, std::move(teacher_head_UX), real_ids,
+                      {.objective = recipe.objective,
+                       .dtype = recipe.student.dtype,
+                       .micro_tokens = recipe.train.micro_tokens,
+                       .recompute = recipe.train.recompute}),
+      optimizer_(make_optimizer(model::trainable(student), recipe.optimizer)) {}
 
 UpdateResult Learner::update(const Experience& experience) {
   const std::size_t responses = experience.rollout->responses_B.size();
@@ -27,7 +26,7 @@ UpdateResult Learner::update(const Experience& experience) {
   for (std::int32_t epoch = 0; epoch < recipe_.train.epochs; ++epoch) {
     for (std::size_t part = 0; part < parts; ++part) {
       const BatchResult batch =
-          pass_.accumulate(experience, responses * part / parts, responses * (part + 1) / parts);
+          loss_gradients_.accumulate(experience, responses * part / parts, responses * (part + 1) / parts);
       const bool finite = std::isfinite(batch.loss);
       if (epoch == 0 && part == 0 && finite && batch.changes > 0)
         update.capture_error = std::sqrt(batch.change_squares / static_cast<double>(batch.changes));
@@ -37,7 +36,7 @@ UpdateResult Learner::update(const Experience& experience) {
       }
       update.floored += batch.floored;
       apply(batch, learning_rate(recipe_.optimizer, scheduled_++, recipe_.updates()), update);
-      pass_.clear();
+      loss_gradients_.clear();
     }
   }
   if (update.states > 0) update.loss = loss_sum / static_cast<double>(update.states);
@@ -51,10 +50,10 @@ UpdateResult Learner::skip() {
   return update;
 }
 
-// One optimizer update, or none and a count of why.
+// One optimizer update, or none and the reason counted.
 void Learner::apply(const BatchResult& batch, double lr, UpdateResult& update) {
   update.lr = lr;
-  if (batch.states == 0) {  // without a gradient AdamW would decay the weights and follow old moments
+  if (batch.states == 0) {  // AdamW would decay the weights and follow old moments without a gradient
     ++update.skipped.no_valid_state;
     return;
   }
@@ -62,21 +61,21 @@ void Learner::apply(const BatchResult& batch, double lr, UpdateResult& update) {
     ++update.skipped.loss;
     return;
   }
-  std::vector<at::Tensor> grads = pass_.gradients();
-  const double norm = optimizer_.step(grads, lr);
+  std::vector<at::Tensor> grads = loss_gradients_.gradients();
+  const double norm = optimizer_->step(grads, lr);
   if (!std::isfinite(norm)) {
     ++update.skipped.gradient;
     return;
   }
   ++update.updates;
   update.grad_norm = std::max(update.grad_norm, norm);
-  pass_.refresh();
+  loss_gradients_.refresh();
 }
 
 void Learner::resume(std::int64_t scheduled, std::int64_t updates) {
   scheduled_ = scheduled;
-  optimizer_.resume(updates);
-  pass_.refresh();
+  optimizer_->resume(updates);
+  loss_gradients_.refresh();
 }
 
 }  // namespace routeopd::train

@@ -1,9 +1,9 @@
-// The learning stage: one optimizer update a minibatch.
-//
+// The learning stage: one optimizer update per minibatch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "routeopd/model/model.h"
@@ -13,56 +13,56 @@
 
 namespace routeopd::train {
 
-// Updates that were left out: weights and moments stay as they were.
-struct Skipped {
-  std::int64_t no_valid_state = 0;  // or none at all
-  std::int64_t loss = 0;            // not finite, or a value behind it
-  std::int64_t gradient = 0;        // not finite
+// Updates that were not made: weights and optimizer stay as they were.
+struct SkippedUpdates {
+  std::int64_t no_valid_state = 0;
+  std::int64_t loss = 0;      // not finite
+  std::int64_t gradient = 0;  // not finite
   std::int64_t total() const { return no_valid_state + loss + gradient; }
 };
 
 struct UpdateResult {
-  double loss = 0;          // of the first pass over the step's data, a valid state
-  std::int64_t states = 0;  // behind it
-  double grad_norm = 0;     // before the clip, largest of the updates made
+  double loss = 0;          // per valid state, over the first pass over the step's data
+  std::int64_t states = 0;  // valid ones with a finite loss, which it is the mean of
+  double grad_norm = 0;     // before the clip, the largest of the updates made
   double lr = 0;            // of the last update
-  // rms change of the values that the objective reads, at the first minibatch, where it should be 0; none where the
-  // objective does not measure it
+  // rms change of the values that the objective reads, at the first minibatch, where it should be 0; none
+  // where the objective does not measure it
   std::optional<double> capture_error;
   std::int64_t floored = 0;  // teacher values at -inf that counted as log delta_p
   std::int64_t updates = 0;  // made
-  Skipped skipped;
+  SkippedUpdates skipped;
 };
 
 class Learner {
  public:
-  // Trains `student` in place; it holds the weights in float32 whatever the type of the forward. `teacher_head` is for the
-  // objectives over the whole vocabulary.
+  // Trains the weights model::trainable(student) in place, in float32 whatever the type of the forward.
+  // `teacher_head` is for the objectives over the whole vocabulary.
   Learner(model::Model& student, at::Tensor teacher_head_UX, std::int32_t real_ids, const Recipe& recipe);
 
   // epochs * minibatches updates on one step's data.
   UpdateResult update(const Experience& experience);
 
-  // The same number of updates left out, for a step without data.
+  // As many skipped updates, for a step without data.
   UpdateResult skip();
 
-  // Loss and gradients alone, for what looks into a step.
-  LossGradients& pass() { return pass_; }
+  // Loss and gradients without an update.
+  LossGradients& loss_gradients() { return loss_gradients_; }
 
-  const AdamW& optimizer() const { return optimizer_; }
+  const Optimizer& optimizer() const { return *optimizer_; }
 
-  // Updates that the schedule has counted, those left out included.
+  // Updates that the schedule has counted, skipped ones included.
   std::int64_t scheduled() const { return scheduled_; }
 
-  // Goes on where another learner was: after the student's weights and the optimizer's moments were put in place.
+  // Continues where another learner was, once the student's weights and the optimizer's state are in place.
   void resume(std::int64_t scheduled, std::int64_t updates);
 
  private:
   void apply(const BatchResult& batch, double lr, UpdateResult& update);
 
   Recipe recipe_;
-  LossGradients pass_;
-  AdamW optimizer_;
+  LossGradients loss_gradients_;
+  std::unique_ptr<Optimizer> optimizer_;
   std::int64_t scheduled_ = 0;
 };
 

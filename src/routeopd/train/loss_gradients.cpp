@@ -42,11 +42,11 @@ LossGradients::LossGradients(model::Model& student, at::Tensor teacher_head_UX, 
       teacher_head_UX_(std::move(teacher_head_UX)),
       real_ids_(real_ids),
       options_(options),
-      parameters_(model::parameters(student)),
+      parameters_(model::trainable(student)),
       objective_(objective::make_objective(options.objective)),
       head_gradient_(zero_table(student.head_VH)) {
   if (!student.embed_VH.is_same(student.head_VH)) embedding_gradient_.emplace(zero_table(student.embed_VH));
-  for (model::Parameter& parameter : model::parameters(working_)) {
+  for (model::Parameter& parameter : model::trainable(working_)) {
     const bool table =
         parameter.tensor.is_same(working_.head_VH) || parameter.tensor.is_same(working_.embed_VH);
     parameter.tensor.set_requires_grad(!table);
@@ -130,7 +130,7 @@ void LossGradients::micro_batch(const Experience& experience, std::size_t first,
 // A bfloat16 sum over many micro-batches would lose the small gradients: it is kept in float32.
 void LossGradients::collect_rounded_gradients() {
   if (!rounded()) return;
-  const std::vector<model::Parameter> parameters = model::parameters(working_);
+  const std::vector<model::Parameter> parameters = model::trainable(working_);
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     at::Tensor& grad = parameters[i].tensor.mutable_grad();
     if (sums_[i].defined() && grad.defined()) sums_[i].add_(grad);

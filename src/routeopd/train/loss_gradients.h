@@ -50,8 +50,8 @@ class LossGradients {
   // Loss and gradients of responses [first, end) as one optimizer batch, added to gradients().
   BatchResult accumulate(const Experience& experience, std::size_t first, std::size_t end);
 
-  // One per parameter of `student`, float32, in the order of model::parameters(). Those of the embedding and
-  // the head are buffers of this object.
+  // One per weight of model::trainable(student), in its order, float32. Those of the embedding and the head
+  // are buffers of this object.
   std::vector<at::Tensor> gradients();
   void clear();
 

@@ -1,40 +1,40 @@
-// What a step says of itself: one object of metrics.jsonl. All but `time` and `memory` are reproducible.
-//
+// The metrics of a step (types/step_metrics.h) from its data, and the clock that times its stages.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
 
-#include "routeopd/base/fields.h"
 #include "routeopd/train/learner.h"
+#include "routeopd/types/step_metrics.h"
 
 namespace routeopd::train {
 
-// Seconds by stage, a step at a time.
+// Seconds by stage, step by step.
 class StageClock {
  public:
-  // Time passes from here: what went before is nobody's.
+  // Time counts from here.
   void start() { last_ = Clock::now(); }
 
-  // Books the time since the last call under `stage`.
+  // Adds the time since the last call to `stage`.
   void book(const std::string& stage);
 
-  // What was booked since the last take(), with its total.
-  Json take();
+  // What was booked since the last take(), and its "total".
+  std::map<std::string, double> take();
 
  private:
   using Clock = std::chrono::steady_clock;
   Clock::time_point last_ = Clock::now();
-  Json seconds_ = Json::object();
+  std::map<std::string, double> seconds_;
 };
 
-// `step` counts from 1.
-Json step_metrics(std::int64_t step, const Experience& experience, const UpdateResult& update);
+// All but time and memory. `step` counts from 1.
+StepMetrics step_metrics(std::int64_t step, const Experience& experience, const UpdateResult& update);
 
-// What was left out of a step and why, for the log: states that are not valid, updates that were not made. Empty where
-// nothing was.
-std::string left_out(const Json& metrics, const UpdateResult& update);
+// What was skipped in a step and why, for the log: states that are not valid, updates that were not made.
+// Empty where nothing was.
+std::string skipped_text(const StepMetrics& metrics, const UpdateResult& update);
 
 }  // namespace routeopd::train

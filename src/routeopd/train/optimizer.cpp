@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/optimizer.h"
 
@@ -10,14 +9,15 @@
 
 namespace routeopd::train {
 
-AdamW::AdamW(std::vector<model::Parameter> parameters, const OptimizerSection& options)
-    : parameters_(std::move(parameters)), options_(options) {
-  for (const model::Parameter& parameter : parameters_) {
-    weights_.push_back(parameter.tensor);
-    first_.push_back(at::zeros_like(parameter.tensor));
-    second_.push_back(at::zeros_like(parameter.tensor));
-    steps_.push_back(at::zeros({}, at::kFloat));
-  }
+std::int64_t Optimizer::bytes() const {
+  std::int64_t sum = 0;
+  for (const model::Parameter& part : state()) sum += static_cast<std::int64_t>(part.tensor.nbytes());
+  return sum;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(std::vector<model::Parameter> weights,
+                                          const OptimizerSection& options) {
+  return std::make_unique<AdamW>(std::move(weights), options);
 }
 
 double clip_to_norm(std::vector<at::Tensor>& gradients, double largest) {
@@ -34,6 +34,16 @@ double clip_to_norm(std::vector<at::Tensor>& gradients, double largest) {
   return norm;
 }
 
+AdamW::AdamW(std::vector<model::Parameter> weights, const OptimizerSection& options) : options_(options) {
+  for (model::Parameter& weight : weights) {
+    names_.push_back(std::move(weight.name));
+    weights_.push_back(weight.tensor);
+    first_.push_back(at::zeros_like(weight.tensor));
+    second_.push_back(at::zeros_like(weight.tensor));
+    steps_.push_back(at::zeros({}, at::kFloat));
+  }
+}
+
 double AdamW::step(std::vector<at::Tensor>& gradients, double lr) {
   const c10::NoGradGuard no_grad;
   ROUTEOPD_INVARIANT(gradients.size() == weights_.size());
@@ -46,18 +56,18 @@ double AdamW::step(std::vector<at::Tensor>& gradients, double lr) {
   return norm;
 }
 
+std::vector<model::Parameter> AdamW::state() const {
+  std::vector<model::Parameter> all;
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    all.push_back({"exp_avg." + names_[i], first_[i]});
+    all.push_back({"exp_avg_sq." + names_[i], second_[i]});
+  }
+  return all;
+}
+
 void AdamW::resume(std::int64_t updates) {
   updates_ = updates;
   for (at::Tensor& step : steps_) step.fill_(static_cast<double>(updates));
-}
-
-std::vector<model::Parameter> AdamW::state() const {
-  std::vector<model::Parameter> all;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    all.push_back({"exp_avg." + parameters_[i].name, first_[i]});
-    all.push_back({"exp_avg_sq." + parameters_[i].name, second_[i]});
-  }
-  return all;
 }
 
 }  // namespace routeopd::train

@@ -1,11 +1,13 @@
-// AdamW on ATen's fused kernel, with a clip of the gradient's global norm. The same arithmetic as torch.optim.AdamW.
-//
+// The optimizer: what turns gradients into new weights. The learner, checkpoints and the memory plan know the
+// interface alone; another optimizer is a class here and a line in make_optimizer().
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "routeopd/model/model.h"
@@ -13,28 +15,54 @@
 
 namespace routeopd::train {
 
-// Scales all gradients together so that their global norm is at most `largest` (0: no limit); returns the norm before.
-// Where that is not finite nothing is changed.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  // Updates the weights by `gradients` (one per weight, same order), which are clipped in place to the
+  // largest norm. Returns the norm before the clip. Where it is not finite nothing is changed.
+  virtual double step(std::vector<at::Tensor>& gradients, double lr) = 0;
+
+  // Updates made so far.
+  virtual std::int64_t updates() const = 0;
+
+  // What a checkpoint keeps beside the weights: the tensors themselves, under their names in its file.
+  virtual std::vector<model::Parameter> state() const = 0;
+
+  // Continues after `updates` updates, with the values that were read into state().
+  virtual void resume(std::int64_t updates) = 0;
+
+  // What a memory plan calls it and says of it.
+  virtual std::string name() const = 0;
+  virtual std::string state_text() const = 0;
+
+  // Bytes of state(). For weights without memory (on the device kMeta), those that it would have.
+  std::int64_t bytes() const;
+};
+
+// The optimizer of a recipe over `weights`, which it updates in place.
+std::unique_ptr<Optimizer> make_optimizer(std::vector<model::Parameter> weights,
+                                          const OptimizerSection& options);
+
+// Scales all gradients together so that their global norm is at most `largest` (0: no limit); returns the
+// norm before. Where that is not finite nothing is changed.
 double clip_to_norm(std::vector<at::Tensor>& gradients, double largest);
 
-class AdamW {
+// AdamW on ATen's fused kernel: the arithmetic of torch.optim.AdamW. Its state is exp_avg.NAME and
+// exp_avg_sq.NAME of every weight.
+class AdamW : public Optimizer {
  public:
-  AdamW(std::vector<model::Parameter> parameters, const OptimizerSection& options);
+  AdamW(std::vector<model::Parameter> weights, const OptimizerSection& options);
 
-  // Clips `gradients` (one a parameter, same order) in place to the largest norm and updates the weights. Returns the
-  // norm before the clip. Where it is not finite nothing is changed.
-  double step(std::vector<at::Tensor>& gradients, double lr);
-
-  std::int64_t updates() const { return updates_; }
-
-  // exp_avg.NAME and exp_avg_sq.NAME of every parameter: the tensors themselves.
-  std::vector<model::Parameter> state() const;
-
-  // Goes on after so many updates, with the moments that were put into state().
-  void resume(std::int64_t updates);
+  double step(std::vector<at::Tensor>& gradients, double lr) override;
+  std::int64_t updates() const override { return updates_; }
+  std::vector<model::Parameter> state() const override;
+  void resume(std::int64_t updates) override;
+  std::string name() const override { return "AdamW"; }
+  std::string state_text() const override { return "two moments, float32"; }
 
  private:
-  std::vector<model::Parameter> parameters_;
+  std::vector<std::string> names_;
   OptimizerSection options_;
   std::vector<at::Tensor> weights_, first_, second_, steps_;
   std::int64_t updates_ = 0;

@@ -1,10 +1,10 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/recipe.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "routeopd/base/error.h"
 #include "routeopd/formats/toml_settings.h"
 #include "routeopd/train/recipe_fields.h"
 
@@ -46,7 +46,7 @@ void apply_settings(Recipe& recipe, const Json& settings) {
   }
 }
 
-// Lists and tables are said as JSON.
+// Lists and tables are written as JSON.
 Json value_of_setting(const std::string& word) {
   if (!word.starts_with('[') && !word.starts_with('{')) return value_of_word(word);
   if (std::count(word.begin(), word.end(), '[') + std::count(word.begin(), word.end(), '{') > 8)
@@ -77,6 +77,28 @@ Json parse_settings(const std::vector<std::string>& settings) {
     part[name.substr(dot + 1)] = value;
   }
   return parsed;
+}
+
+void need(const std::string& value, const char* name, const char* what) {
+  if (value.empty()) throw UserError("{}: missing; expected {}", name, what);
+}
+
+// Settings under which every gradient is zero, or the captured scores are not those of the sampled policy.
+void check_it_can_learn(const Recipe& recipe) {
+  const routing::ObjectiveOptions& objective = recipe.objective;
+  const bool behaviour_differs = recipe.rollout.top_p < 1 || recipe.rollout.temperature != 1;
+  if (!recipe.sft() && behaviour_differs && recipe.rollout.old_scores == OldScores::kCapture) {
+    throw UserError(
+        "[rollout] old_scores: captured scores are those of sampling at temperature 1 and top_p 1; choose "
+        "these or old_scores = \"rescore\"");
+  }
+  if (objective.loss == routing::Loss::kRouted && objective.delta_m >= 1)
+    throw UserError(
+        "[objective] delta_m: no state's mismatch mass exceeds 1, so none would be routed and the loss has "
+        "no gradient; choose a number below 1, such as 1e-6");
+  if (objective.needs_pool() && objective.k == routing::kFullSupport)
+    throw UserError(
+        "[objective] k: a full support leaves no background to draw destinations from; choose a number");
 }
 
 }  // namespace
@@ -110,6 +132,22 @@ std::vector<std::string> differences(const Recipe& a, const Recipe& b) {
         names.push_back(part.name.empty() ? field.name : part.name + "." + field.name);
   }
   return names;
+}
+
+void check_recipe(const Recipe& recipe) {
+  need(recipe.out, "out", "the run's directory (or --out DIR)");
+  need(recipe.student.path, "[student] path", "a Hugging Face model directory");
+  need(recipe.data.prompts, "[data] prompts", "a JSONL file of prompts");
+  if (!recipe.sft()) need(recipe.teacher.path, "[teacher] path", "a Hugging Face model directory");
+  routing::check_objective(recipe.objective);
+  check_it_can_learn(recipe);
+  if (recipe.eval.every > 0 && recipe.eval.suites.empty())
+    throw UserError("[eval] suites: missing; expected {{ name = \"file.jsonl\" }}, or every = 0");
+  if (recipe.probe.every > 0 && recipe.sft())
+    throw UserError("[probe] every: the sft arm has no teacher to differ from; choose 0");
+  if (recipe.train.minibatches > recipe.responses())
+    throw UserError("[train] minibatches: {} exceed the {} responses of a step", recipe.train.minibatches,
+                    recipe.responses());
 }
 
 std::string recipe_text(const Recipe& recipe) {

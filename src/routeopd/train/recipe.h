@@ -1,6 +1,6 @@
-// A recipe: everything a run depends on, in one TOML file. Each field is declared once, in recipe_fields.cpp, with its name,
-// help and check; reading, `--set` and the resolved copy in the run directory all come from that.
-//
+// A recipe: everything a run depends on, in one TOML file. Each field is declared once, in recipe_fields.cpp,
+// with its name, help and range; reading, `--set` and the resolved copy in the run directory all come from
+// that.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace routeopd::train {
 
-// Of the learner's forward and backward. The weights that AdamW keeps, and checkpoints, are float32.
+// Of the learner's forward and backward. The optimizer's weights, and checkpoints, are float32.
 enum class Dtype { kAuto, kFloat32, kBfloat16 };
 
 struct StudentSection {
@@ -39,7 +39,7 @@ struct RolloutSection {
   double temperature = 1.0;
   double top_p = 1.0;
   std::int64_t max_new_tokens = 16384;
-  double kv_memory = 0;  // GB; 0: a quarter of what is free
+  double kv_memory = 0;  // GB; 0: a quarter of the free memory
   OldScores old_scores = OldScores::kCapture;
 };
 
@@ -52,7 +52,7 @@ struct OptimizerSection {
   double weight_decay = 0.01;
   double clip = 1.0;  // global norm; 0: off
   ScheduleKind schedule = ScheduleKind::kCosine;
-  double warmup = 0.03;  // share of the steps
+  double warmup = 0.03;  // share of the updates
 };
 
 struct TrainSection {
@@ -66,13 +66,13 @@ struct TrainSection {
 };
 
 struct CheckpointSection {
-  std::int64_t every = 50;  // 0: at the end alone
+  std::int64_t every = 50;  // steps; 0: at the end only
   std::int32_t keep = 2;    // 0: all
 };
 
-// Evaluations on the way, by the `train` command.
+// Evaluations during a run (run/watched_run.h).
 struct EvalSection {
-  std::int64_t every = 0;  // 0: none
+  std::int64_t every = 0;  // steps; 0: none
   std::map<std::string, std::string> suites;
   std::int32_t n = 16;
   double temperature = 0.7;
@@ -80,12 +80,12 @@ struct EvalSection {
   std::int64_t max_new_tokens = 16384;
 };
 
-// Fixed states of the starting student, looked at on the way by the `train` command: fidelity, leakage and mismatch mass
-// on a bank, or without one the mismatch mass alone on states that the run chooses.
+// Probes during a run, on fixed states of the starting student: fidelity, leakage and mismatch mass on a
+// bank, or, where there is none, the mismatch mass alone on states that the run chooses.
 struct ProbeSection {
-  std::int64_t every = 0;  // 0: none
-  std::string bank;        // a file of `probe make`; empty: none
-  std::int64_t states = 256;
+  std::int64_t every = 0;     // steps; 0: none
+  std::string bank;           // a file of `probe make`; empty: none
+  std::int64_t states = 256;  // without a bank
 };
 
 struct Recipe {
@@ -103,26 +103,33 @@ struct Recipe {
   ProbeSection probe;
 
   bool sft() const { return objective.loss == routing::Loss::kSft; }
-  std::int64_t responses() const {  // a step
+  std::int64_t responses() const {  // per step
     return std::int64_t{rollout.prompts_per_step} * (sft() ? 1 : rollout.n);
   }
   std::int64_t updates() const { return train.steps * train.minibatches * train.epochs; }
+
+  // Whether what happens every `every` steps (0: never) happens after `step`; the last step counts always.
+  bool due(std::int64_t every, std::int64_t step) const {
+    return every > 0 && (step % every == 0 || step == train.steps);
+  }
 };
 
-// The file's settings over the defaults, then `settings` ("section.key=value") over the file's. An arm named in a
-// setting brings its whole preset with it. Throws UserError for an unknown section or key, with the nearest known one.
+// The file's settings over the defaults, then `settings` ("section.key=value") over the file's. An arm named
+// in a setting brings its whole preset with it. Throws UserError for an unknown section or key, with the
+// nearest known one.
 Recipe read_recipe(const std::string& path, const std::vector<std::string>& settings = {});
 
-// What `auto` means, and everything else as it is.
+// The recipe with `auto` replaced by what it means.
 Recipe resolved(Recipe recipe);
 
 // The fields, as section.key, in which two recipes differ.
 std::vector<std::string> differences(const Recipe& a, const Recipe& b);
 
-// Throws UserError, with the reason, for a recipe that cannot run or cannot learn.
+// Throws UserError, with the reason, for a recipe that cannot run or cannot learn. Whoever makes a recipe
+// checks it once, before anything is loaded.
 void check_recipe(const Recipe& recipe);
 
-// The complete recipe as TOML, each field under its help; read_recipe() reads it back equal.
+// The complete recipe as TOML, each field with its help; read_recipe() reads it back equal.
 std::string recipe_text(const Recipe& recipe);
 
 }  // namespace routeopd::train

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/recipe_fields.h"
 
@@ -32,24 +31,25 @@ Fields<DataSection> data_fields() {
   using S = DataSection;
   return {text_field("prompts", &S::prompts, "prompts, JSONL; the sft arm needs a response in each"),
           text_field("template", &S::prompt_template,
-                     "how a problem is asked: chat | raw | a text with {problem}"),
-          switch_field("shuffle", &S::shuffle, "order of the prompts by the seed; false: the file's order")};
+                     "how a problem becomes a prompt: chat | raw | a text with {problem}"),
+          switch_field("shuffle", &S::shuffle, "shuffle the prompts by the seed; false: the file's order")};
 }
 
 Fields<RolloutSection> rollout_fields() {
   using S = RolloutSection;
   return {
-      number_field("prompts_per_step", &S::prompts_per_step, "prompts a step", whole_from(1, 1 << 24)),
-      number_field("n", &S::n, "responses a prompt", whole_from(1, 256)),
+      number_field("prompts_per_step", &S::prompts_per_step, "prompts per step", whole_from(1, 1 << 24)),
+      number_field("n", &S::n, "responses per prompt", whole_from(1, 256)),
       number_field("temperature", &S::temperature, "of sampling", kPositive),
-      number_field("top_p", &S::top_p, "share of the most likely ids that is sampled from",
+      number_field("top_p", &S::top_p, "sample from the most likely ids that together have this probability",
                    Range{.low = 0, .high = 1, .low_open = true}),
       number_field("max_new_tokens", &S::max_new_tokens, "longest response", whole_from(1)),
-      number_field("kv_memory", &S::kv_memory,
-                   "gigabytes for keys and values while responses are written; 0: a quarter of what is free",
-                   Range{.low = 0, .high = 1e6}),
+      number_field(
+          "kv_memory", &S::kv_memory,
+          "gigabytes for keys and values while responses are generated; 0: a quarter of the free memory",
+          Range{.low = 0, .high = 1e6}),
       choice_field("old_scores", &S::old_scores,
-                   "the behaviour student's values, kept while decoding or computed again",
+                   "the behaviour student's values, captured while decoding or computed again",
                    Choices<OldScores>{{"capture", OldScores::kCapture}, {"rescore", OldScores::kRescore}})};
 }
 
@@ -76,55 +76,57 @@ Fields<OptimizerSection> optimizer_fields() {
 
 Fields<TrainSection> train_fields() {
   using S = TrainSection;
-  return {number_field("steps", &S::steps, "rollout batches", whole_from(1)),
-          number_field("minibatches", &S::minibatches, "optimizer batches a rollout batch is cut into",
-                       whole_from(1, 65536)),
-          number_field("epochs", &S::epochs, "passes over a rollout batch", whole_from(1, 1024)),
-          number_field("micro_tokens", &S::micro_tokens, "tokens of a forward and backward", whole_from(1)),
-          switch_field("recompute", &S::recompute,
-                       "compute a block's activations again for its gradient: less memory, one more forward"),
-          switch_field("rollouts", &S::rollouts, "keep every response in rollouts.jsonl"),
-          number_field("max_bad_steps", &S::max_bad_steps,
-                       "steps in a row without an update, because nothing finite was there to learn from, "
-                       "before the run stops",
-                       whole_from(0))};
+  return {
+      number_field("steps", &S::steps, "rollout batches", whole_from(1)),
+      number_field("minibatches", &S::minibatches, "optimizer batches per rollout batch",
+                   whole_from(1, 65536)),
+      number_field("epochs", &S::epochs, "passes over a rollout batch", whole_from(1, 1024)),
+      number_field("micro_tokens", &S::micro_tokens, "most tokens per forward and backward", whole_from(1)),
+      switch_field("recompute", &S::recompute,
+                   "recompute a block's activations for its gradient: less memory, one more forward"),
+      switch_field("rollouts", &S::rollouts, "keep every response in rollouts.jsonl"),
+      number_field("max_bad_steps", &S::max_bad_steps,
+                   "steps in a row without an update, because nothing finite was there to learn from, "
+                   "after which the run stops",
+                   whole_from(0))};
 }
 
 Fields<CheckpointSection> checkpoint_fields() {
   using S = CheckpointSection;
-  return {number_field("every", &S::every, "steps between checkpoints; 0: at the end alone", whole_from(0)),
-          number_field("keep", &S::keep, "checkpoints that stay; 0: all", whole_from(0, 1e6))};
+  return {number_field("every", &S::every, "steps between checkpoints; 0: at the end only", whole_from(0)),
+          number_field("keep", &S::keep, "checkpoints to keep; 0: all", whole_from(0, 1e6))};
 }
 
 Fields<EvalSection> eval_fields() {
   using S = EvalSection;
-  return {number_field("every", &S::every, "steps between evaluations; 0: none", whole_from(0)),
-          {"suites", "problems with answers: { name = \"file.jsonl\" }",
-           [](S& section, const Json& value) {
-             section.suites.clear();
-             if (!value.is_object()) throw UserError("expected {{ name = \"file\" }}, got {}", shown(value));
-             for (const auto& [name, file] : value.items()) {
-               if (!file.is_string()) throw UserError("expected a file for {}, got {}", name, shown(file));
-               section.suites[name] = file.get<std::string>();
-             }
-           },
-           [](const S& section) { return Json(section.suites); }},
-          number_field("n", &S::n, "samples a problem", whole_from(1, 256)),
-          number_field("temperature", &S::temperature, "of sampling; 0 is greedy", Range{.low = 0}),
-          number_field("top_p", &S::top_p, "share of the most likely ids that is sampled from",
-                       Range{.low = 0, .high = 1, .low_open = true}),
-          number_field("max_new_tokens", &S::max_new_tokens, "longest response", whole_from(1))};
+  return {
+      number_field("every", &S::every, "steps between evaluations; 0: none", whole_from(0)),
+      {"suites", "problems with answers: { name = \"file.jsonl\" }",
+       [](S& section, const Json& value) {
+         section.suites.clear();
+         if (!value.is_object()) throw UserError("expected {{ name = \"file\" }}, got {}", shown(value));
+         for (const auto& [name, file] : value.items()) {
+           if (!file.is_string()) throw UserError("expected a file for {}, got {}", name, shown(file));
+           section.suites[name] = file.get<std::string>();
+         }
+       },
+       [](const S& section) { return Json(section.suites); }},
+      number_field("n", &S::n, "samples per problem", whole_from(1, 256)),
+      number_field("temperature", &S::temperature, "of sampling; 0 is greedy", Range{.low = 0}),
+      number_field("top_p", &S::top_p, "sample from the most likely ids that together have this probability",
+                   Range{.low = 0, .high = 1, .low_open = true}),
+      number_field("max_new_tokens", &S::max_new_tokens, "longest response", whole_from(1))};
 }
 
 Fields<ProbeSection> probe_fields() {
   using S = ProbeSection;
   return {
-      number_field("every", &S::every, "steps between looks at fixed states of the starting student; 0: none",
-                   whole_from(0)),
+      number_field("every", &S::every,
+                   "steps between probes of fixed states of the starting student; 0: none", whole_from(0)),
       text_field("bank", &S::bank,
                  "a file of `routeopd probe make`: fidelity, leakage and mismatch mass on its states; empty: "
                  "the mass alone, on states chosen here"),
-      number_field("states", &S::states, "how many fixed states where there is no bank",
+      number_field("states", &S::states, "number of fixed states where there is no bank",
                    whole_from(1, 1 << 20))};
 }
 

@@ -1,5 +1,4 @@
-// Every field of a recipe: its name, help, check, and where it lives.
-//
+// Every field of a recipe: its name, help, check, and where it is kept.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/run_directory.h"
 
@@ -24,10 +23,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Files with a line or several a step, each with its `step`, ascending.
+// Files with one or more lines per step, each with its `step`, ascending.
 constexpr std::array kStepLines = {"metrics.jsonl", "rollouts.jsonl", "probe.jsonl"};
 
-// Fields that a run may change on the way: they change nothing that was computed, or, `steps`, are why it goes on.
+// Fields that may change when a run is resumed: nothing that was computed depends on them. `steps` is the
+// usual reason to resume.
 constexpr std::array kMayChange = {
     "out",         "train.steps",         "train.rollouts",   "train.max_bad_steps",
     "eval.every",  "eval.suites",         "eval.n",           "eval.temperature",
@@ -46,26 +46,27 @@ void check_same_recipe(const fs::path& path, const Recipe& recipe) {
   for (const std::string& name : differences(read_recipe((path / "recipe.toml").string()), recipe)) {
     if (std::find(kMayChange.begin(), kMayChange.end(), name) == kMayChange.end())
       throw UserError(
-          "{}: {} differs from the recipe that the run began with ({}); say the same, or begin another run",
+          "{}: {} differs from the recipe that the run began with ({}); use the same value, or begin another "
+          "run",
           path.string(), name, (path / "recipe.toml").string());
   }
 }
 
-// The part of a file that a run after `step` steps goes on from: up to its first line of a later step, or a last line that
-// was not finished.
-struct Kept {
+// The part of a file that a run resumed after `step` steps keeps: up to the first line of a later step, or to
+// a last line that was not finished.
+struct KeptLines {
   std::uintmax_t bytes = 0;
   std::int64_t lines = 0;
   Json last = Json::object();
 };
 
-Kept lines_until(const fs::path& path, std::int64_t step) {
+KeptLines lines_until(const fs::path& path, std::int64_t step) {
   std::ifstream file(path, std::ios::binary);
-  Kept kept;
+  KeptLines kept;
   for (std::string line; std::getline(file, line) && !file.eof();) {
     Json parsed = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!parsed.is_object() || !parsed.contains("step") || !parsed["step"].is_number_unsigned())
-      throw UserError("{}: line {} has no step; mend it or take it out, nothing was changed", path.string(),
+      throw UserError("{}: line {} has no step; mend or remove it, nothing was changed", path.string(),
                       kept.lines + 1);
     if (parsed["step"].get<std::uint64_t>() > static_cast<std::uint64_t>(step)) break;
     kept.bytes += line.size() + 1;
@@ -100,15 +101,6 @@ std::string time_text() {
   return {text.data(), length};
 }
 
-// Numbers of the object as name/inner tags; what is no number is left out.
-void add_scalars(const Json& object, const std::string& prefix,
-                 std::vector<std::pair<std::string, double>>& scalars) {
-  for (const auto& [name, value] : object.items()) {
-    if (value.is_object()) add_scalars(value, prefix + name + "/", scalars);
-    if (value.is_number()) scalars.emplace_back(prefix + name, value.get<double>());
-  }
-}
-
 }  // namespace
 
 RunDirectory::RunDirectory(const Recipe& recipe, Start start) : recipe_(recipe), path_(recipe.out) {
@@ -117,7 +109,7 @@ RunDirectory::RunDirectory(const Recipe& recipe, Start start) : recipe_(recipe),
   resumed_ = start == Start::kResume && fs::exists(path_ / "recipe.toml", failed);
   if (resumed_) {
     if (recipe.data.prompts == "-")
-      throw UserError("[data] prompts: a run that reads them from a stream cannot go on; name a file");
+      throw UserError("[data] prompts: a run that reads them from a stream cannot be resumed; name a file");
     lock_.emplace(path_);
     check_same_recipe(path_, recipe);
   } else {
@@ -132,7 +124,7 @@ RunDirectory::RunDirectory(const Recipe& recipe, Start start) : recipe_(recipe),
   if (!resumed_) write_file(path_ / "recipe.toml", text);
 }
 
-// All that is in it is ours: it was empty.
+// The directory was empty: everything in it is the run's.
 void RunDirectory::discard() {
   std::error_code ignored;
   files_.clear();
@@ -148,7 +140,7 @@ void RunDirectory::append(const char* name, const std::string& line) {
   if (!file) throw UserError("{}: cannot be written; is the disk full?", (path_ / name).string());
 }
 
-// A checkpoint on the disk without its step's lines could not be gone on from to the same files.
+// The lines of a step must be on the disk before its checkpoint: the resumed run would miss them.
 void RunDirectory::flush_lines() {
   for (const auto& [name, file] : files_) {
     const int descriptor = ::open((path_ / name).c_str(), O_RDONLY | O_CLOEXEC);
@@ -158,23 +150,31 @@ void RunDirectory::flush_lines() {
   }
 }
 
-void RunDirectory::metrics(const Json& step) {
-  append("metrics.jsonl", step.dump());
-  const auto number = step["step"].get<std::int64_t>();
+void RunDirectory::metrics(const StepMetrics& metrics) {
+  append("metrics.jsonl", json_of(metrics).dump());
   if (!events_) {
     events_ = std::make_unique<formats::TensorboardEvents>(path_);
-    if (resumed_) events_->restart(number);
+    if (resumed_) events_->restart(metrics.step);
   }
-  std::vector<std::pair<std::string, double>> scalars;
-  add_scalars(step, "", scalars);
+  const auto scalars = scalars_of(metrics);
   std::vector<formats::TaggedValue> tagged;
-  for (const auto& [name, value] : scalars)
-    if (name != "step") tagged.push_back({name, value});
-  events_->scalars(number, tagged);
+  for (const auto& [name, value] : scalars) tagged.push_back({name, value});
+  events_->scalars(metrics.step, tagged);
 }
 
-void RunDirectory::rollout(const Json& response) {
-  append("rollouts.jsonl", response.dump());
+void RunDirectory::rollouts(std::int64_t step, const Rollout& rollout, const std::vector<Prompt>& prompts,
+                            const tokenizer::Tokenizer* tokenizer) {
+  for (const Response& response : rollout.responses_B) {
+    const auto first = rollout.id_N.begin() + response.first_state;
+    const std::vector<std::int32_t> ids(first, first + response.length);
+    Json line = {{"step", step},
+                 {"id", prompts[static_cast<std::size_t>(response.prompt)].id},
+                 {"sample", response.sample},
+                 {"ids", ids},
+                 {"finish", response.finish == Finish::kStop ? "stop" : "length"}};
+    if (tokenizer != nullptr) line["text"] = tokenizer->decode(ids, /*skip_special=*/true);
+    append("rollouts.jsonl", line.dump());
+  }
 }
 
 void RunDirectory::log(const std::string& line) {
@@ -193,7 +193,7 @@ std::vector<std::int64_t> RunDirectory::checkpoints() const {
   return steps_in(path_ / "checkpoints");
 }
 
-std::optional<fs::path> RunDirectory::newest() {
+std::optional<fs::path> RunDirectory::newest_checkpoint() {
   std::vector<std::int64_t> steps = checkpoints();
   std::string problems;
   damaged_.clear();
@@ -208,7 +208,7 @@ std::optional<fs::path> RunDirectory::newest() {
     }
   }
   if (steps.empty() && !damaged_.empty())
-    throw UserError("{}: no checkpoint verifies ({}); begin another run, or put a whole one back",
+    throw UserError("{}: no checkpoint verifies ({}); begin another run, or restore a whole one",
                     (path_ / "checkpoints").string(), problems);
   if (steps.empty()) return std::nullopt;
   if (steps.back() > recipe_.train.steps)
@@ -218,10 +218,11 @@ std::optional<fs::path> RunDirectory::newest() {
 }
 
 void RunDirectory::rewind(std::int64_t step) {
-  std::map<std::string, Kept> kept;
+  std::map<std::string, KeptLines> kept;
   for (const char* name : kStepLines)
     if (fs::exists(path_ / name)) kept[name] = lines_until(path_ / name, step);
-  last_metrics_ = kept["metrics.jsonl"].last;
+  last_metrics_ = step_metrics_of(kept["metrics.jsonl"].last);
+  last_metrics_.step = step;
 
   std::error_code failed;
   for (const std::int64_t later : damaged_) {
@@ -256,7 +257,7 @@ void RunDirectory::checkpoint(const RunState& state, const model::Model& student
   flush_lines();
   write_checkpoint(checkpoint_path(state.step), recipe_.student.path, state, student, learner, inputs_);
   std::vector<std::int64_t> steps = checkpoints();
-  std::error_code ignored;  // one that cannot be removed does no harm
+  std::error_code ignored;  // a checkpoint that cannot be removed does no harm
   for (; recipe_.checkpoint.keep > 0 && std::ssize(steps) > recipe_.checkpoint.keep;
        steps.erase(steps.begin()))
     fs::remove_all(checkpoint_path(steps.front()), ignored);

@@ -1,5 +1,4 @@
 // The files of a run: the resolved recipe, metrics.jsonl and TensorBoard events, log.txt, checkpoints/step_N.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,49 +14,56 @@
 #include "routeopd/base/fields.h"
 #include "routeopd/base/files.h"
 #include "routeopd/formats/tensorboard_events.h"
+#include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/train/checkpoint.h"
 #include "routeopd/train/recipe.h"
+#include "routeopd/types/prompt.h"
+#include "routeopd/types/rollout.h"
+#include "routeopd/types/step_metrics.h"
 
 namespace routeopd::train {
 
 enum class Start {
   kNew,     // the directory must not exist, or be empty
-  kResume,  // goes on in one that is there; without one, a new run
+  kResume,  // continues the run in the directory; where there is none, begins one
 };
 
 class RunDirectory {
  public:
-  // Throws UserError when recipe.out has something and the run is new, when another process works there, or when a run
-  // that goes on is asked for another recipe than it began with.
+  // Throws UserError when the run is new and recipe.out is not empty, when another process works there, or
+  // when a resumed run is given another recipe than it began with.
   RunDirectory(const Recipe& recipe, Start start);
 
   bool resumed() const { return resumed_; }
 
-  // The newest checkpoint that verifies; none where no checkpoint was made yet. Changes nothing. Throws UserError when there
-  // are checkpoints and none verifies, or more steps are done than the recipe has.
-  std::optional<std::filesystem::path> newest();
+  // The newest checkpoint that verifies; none where no checkpoint was made yet. Changes nothing. Throws
+  // UserError when there are checkpoints and none verifies, or when more steps are done than the recipe has.
+  std::optional<std::filesystem::path> newest_checkpoint();
 
-  // Takes away what lies behind `step`: lines and evaluations of later steps, later checkpoints (which get another name), and
-  // what a killed process left of one. The recipe is then the new one. Throws UserError, before anything is changed, for lines that cannot
-  // be read.
+  // Removes what is later than `step`: lines and evaluations of later steps, checkpoints that do not verify
+  // (renamed), and what a killed process left. recipe.toml is then the new recipe. Throws UserError, before
+  // anything is changed, for lines that cannot be read.
   void rewind(std::int64_t step);
 
-  // The last line of metrics.jsonl that rewind() left; an empty object where there is none.
-  const Json& last_metrics() const { return last_metrics_; }
+  // The metrics of the step that rewind() went back to; all but the step are empty where its line is missing.
+  const StepMetrics& last_metrics() const { return last_metrics_; }
 
-  // Lines that are with the system when the call returns.
-  void metrics(const Json& step);
-  void rollout(const Json& response);
+  // Lines that are with the system when the call returns. Text is decoded where there is a tokenizer (or
+  // null).
+  void metrics(const StepMetrics& metrics);
+  void rollouts(std::int64_t step, const Rollout& rollout, const std::vector<Prompt>& prompts,
+                const tokenizer::Tokenizer* tokenizer);
   void log(const std::string& line);
 
-  // checkpoints/step_N. Older ones than the last `keep` are removed once it is there.
+  // Writes checkpoints/step_N; then all but the last `keep` are removed.
   void checkpoint(const RunState& state, const model::Model& student, const Learner& learner);
   bool has_checkpoint(std::int64_t step) const;
 
   // Removes the run: for one that ends before its first step.
   void discard();
 
-  // SHA-256 of what the run reads, which a run that goes on must find again: prompts, and the teacher's weights.
+  // SHA-256 of what the run reads, which must be the same when it is resumed: prompts, and the teacher's
+  // weights.
   const Json& inputs() const { return inputs_; }
 
  private:
@@ -68,11 +74,12 @@ class RunDirectory {
 
   Recipe recipe_;
   std::filesystem::path path_;
-  bool resumed_ = false, made_ = false;  // the directory was there; was not
-  std::vector<std::int64_t> damaged_;    // steps of checkpoints that do not verify
+  bool resumed_ = false;
+  bool made_ = false;                  // the directory did not exist
+  std::vector<std::int64_t> damaged_;  // steps of checkpoints that do not verify
   std::optional<DirectoryLock> lock_;
   Json inputs_ = Json::object();
-  Json last_metrics_ = Json::object();
+  StepMetrics last_metrics_;
   std::map<std::string, std::ofstream> files_;
   std::unique_ptr<formats::TensorboardEvents> events_;
 };

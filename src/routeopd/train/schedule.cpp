@@ -1,4 +1,3 @@
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/schedule.h"
 
@@ -37,6 +36,15 @@ std::vector<std::size_t> PromptOrder::step(std::int64_t step) {
   for (std::int64_t i = step * per_step_; i < (step + 1) * per_step_; ++i) {
     if (i / prompts_ != pass_) shuffle(i / prompts_);
     chosen.push_back(order_[static_cast<std::size_t>(i % prompts_)]);
+  }
+  return chosen;
+}
+
+std::vector<Prompt> PromptOrder::prompts(const std::vector<Prompt>& all, std::int64_t step) {
+  std::vector<Prompt> chosen;
+  for (const std::size_t place : this->step(step)) {
+    chosen.push_back(all[place]);
+    chosen.back().number = static_cast<std::uint32_t>(chosen.size() - 1);
   }
   return chosen;
 }

@@ -1,5 +1,4 @@
-// The learning rate of each update, and the order of the prompts: pure functions of the recipe.
-//
+// The learning rate of each update and the prompts of each step: pure functions of the recipe.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,18 +6,25 @@
 #include <vector>
 
 #include "routeopd/train/recipe.h"
+#include "routeopd/types/prompt.h"
 
 namespace routeopd::train {
 
 // lr (t + 1) / W for t < W = ceil(warmup * updates), then a cosine to 0 over the rest (or constant).
 double learning_rate(const OptimizerSection& optimizer, std::int64_t update, std::int64_t updates);
 
-// Which prompts step `step` asks, as places in the file. The data is walked in passes; each pass has an order of its
-// own, drawn from the seed, so that any step can be told without the steps before it.
+// Which prompts a step asks. The data is walked in passes; each pass has its own order, drawn from the seed,
+// so that the prompts of a step do not depend on the steps before it.
 class PromptOrder {
  public:
   PromptOrder(std::int64_t prompts, const Recipe& recipe);
+
+  // As places in the file; `step` from 0.
   std::vector<std::size_t> step(std::int64_t step);
+
+  // The prompts themselves, numbered by their place in the step: that is what addresses their random numbers,
+  // so that a prompt that comes twice, where one pass ends and the next begins, is answered twice.
+  std::vector<Prompt> prompts(const std::vector<Prompt>& all, std::int64_t step);
 
  private:
   void shuffle(std::int64_t pass);
@@ -28,7 +34,7 @@ class PromptOrder {
   std::uint64_t seed_;
   bool shuffled_;
   std::int64_t pass_ = -1;
-  std::vector<std::size_t> order_;  // of the pass at hand
+  std::vector<std::size_t> order_;  // of pass_
 };
 
 }  // namespace routeopd::train

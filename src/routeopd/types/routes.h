@@ -28,6 +28,8 @@ struct Support {
   std::vector<float> p_teacher_L;
   std::vector<float> potential_L;  // g, eq. teacher-token-potential
   std::vector<float> bounded_L;    // phi_B(g), eq. bounded-potential-target; 0 where M = 0
+
+  static constexpr std::int64_t kBytesPerId = 7 * 4;  // of the arrays above
 };
 
 struct Routes {

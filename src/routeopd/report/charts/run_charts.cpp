@@ -17,20 +17,20 @@ constexpr std::size_t kMostTimes = 6;    // runs whose times are drawn
 constexpr double kTimeWidth = 480;       // pixels of the picture of times
 
 struct Curve {
-  const char* key;
+  StepMetrics::Value StepMetrics::* value;
   const char* title;
   double scale;
 };
 
-constexpr std::array<Curve, 9> kCurves = {{{"loss", "Loss", 1},
-                                           {"mass", "Mismatch mass of the batch", 1},
-                                           {"entropy", "Student entropy (nats)", 1},
-                                           {"teacher_entropy", "Teacher entropy (nats)", 1},
-                                           {"response_tokens", "Response length (tokens)", 1},
-                                           {"clip_ratio", "Responses cut at the limit (%)", 100},
-                                           {"routed_share", "Routed states (%)", 100},
-                                           {"grad_norm", "Gradient norm", 1},
-                                           {"budget", "Budget (log-odds)", 1}}};
+constexpr std::array<Curve, 9> kCurves = {{{&StepMetrics::loss, "Loss", 1},
+                                           {&StepMetrics::mass, "Mismatch mass of the batch", 1},
+                                           {&StepMetrics::entropy, "Student entropy (nats)", 1},
+                                           {&StepMetrics::teacher_entropy, "Teacher entropy (nats)", 1},
+                                           {&StepMetrics::response_tokens, "Response length (tokens)", 1},
+                                           {&StepMetrics::clip_ratio, "Responses cut at the limit (%)", 100},
+                                           {&StepMetrics::routed_share, "Routed states (%)", 100},
+                                           {&StepMetrics::grad_norm, "Gradient norm", 1},
+                                           {&StepMetrics::budget, "Budget (log-odds)", 1}}};
 
 struct Stage {
   std::string_view key, color;
@@ -47,20 +47,26 @@ constexpr std::array<Stage, 7> kStages = {{{"rollout", "blue"},
                                            {"other", "grey"}}};
 
 // Every n-th line, and the last.
-template <class Use>
-void for_some(const std::vector<Json>& lines, const Use& use) {
+template <class Line, class Use>
+void for_some(const std::vector<Line>& lines, const Use& use) {
   const std::size_t stride = (lines.size() + kMostSteps - 1) / kMostSteps;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (i % stride == 0 || i + 1 == lines.size()) use(lines[i]);
   }
 }
 
-void add_points(const std::string& name, const std::vector<Json>& lines, const char* key, const char* title,
-                double scale, std::vector<CurvePoint>& points) {
-  for_some(lines, [&](const Json& line) {
+void add_probed_masses(const RunFiles& run, std::vector<CurvePoint>& points) {
+  for_some(run.probe, [&](const Json& line) {
     const auto step = whole_at(line, "step");
-    const auto value = number_at(line, {key});
-    if (step && value) points.push_back({name, *step, title, scale * *value});
+    const auto mass = number_at(line, {"mass"});
+    if (step && mass) points.push_back({run.shown, *step, "Mismatch mass on fixed states", *mass});
+  });
+}
+
+void add_points(const RunFiles& run, const Curve& curve, std::vector<CurvePoint>& points) {
+  for_some(run.metrics, [&](const StepMetrics& metrics) {
+    const StepMetrics::Value value = metrics.*curve.value;
+    if (value) points.push_back({run.shown, metrics.step, curve.title, curve.scale * *value});
   });
 }
 
@@ -75,9 +81,8 @@ Block run_curves_figure(const std::vector<RunFiles>& runs) {
       if (eval.step && average)
         points.push_back({run.shown, *eval.step, "Accuracy, Avg@n (%)", 100 * *average});
     }
-    add_points(run.shown, run.probe, "mass", "Mismatch mass on fixed states", 1, points);
-    for (const Curve& curve : kCurves)
-      add_points(run.shown, run.metrics, curve.key, curve.title, curve.scale, points);
+    add_probed_masses(run, points);
+    for (const Curve& curve : kCurves) add_points(run, curve, points);
   }
   if (points.empty()) {
     block.missing.emplace_back("No step was recorded: metrics.jsonl of a run directory holds them.");
@@ -102,21 +107,20 @@ Block run_time_figure(const std::vector<RunFiles>& runs) {
     }
     order.push_back(run.shown);
     std::size_t bars = 0;
-    for_some(run.metrics, [&](const Json& line) {
-      const auto step = whole_at(line, "step");
-      if (!step) return;
+    for_some(run.metrics, [&](const StepMetrics& metrics) {
       most_bars = std::max(most_bars, ++bars);
-      double other = number_at(line, {"time", "total"}).value_or(0);
+      double other = metrics.seconds();
       for (std::size_t i = 0; i < kStages.size(); ++i) {
         const bool last = i + 1 == kStages.size();
-        const auto seconds = last ? std::optional(std::max(other, 0.0))
-                                  : number_at(line, {"time", std::string(kStages[i].key).c_str()});
-        if (!seconds || (last && *seconds < 1e-3)) continue;
-        other -= *seconds;
+        const auto booked = metrics.time.find(std::string(kStages[i].key));
+        if (!last && booked == metrics.time.end()) continue;
+        const double seconds = last ? std::max(other, 0.0) : booked->second;
+        if (last && seconds < 1e-3) continue;
+        other -= seconds;
         rows.push_back({{"run", run.shown},
-                        {"step", *step},
+                        {"step", metrics.step},
                         {"stage", kStages[i].key},
-                        {"seconds", *seconds},
+                        {"seconds", seconds},
                         {"place", i}});
       }
     });

@@ -1,9 +1,7 @@
-//
 // SPDX-License-Identifier: Apache-2.0
-#include "routeopd/train/plan.h"
+#include "routeopd/run/plan.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "routeopd/base/display.h"
 #include "routeopd/base/system.h"
@@ -15,42 +13,56 @@
 #include "routeopd/model/inference/kv_storage.h"
 #include "routeopd/model/model_files.h"
 #include "routeopd/objective/objective.h"
-#include "routeopd/train/inputs.h"
+#include "routeopd/probe/mismatch.h"
+#include "routeopd/routing/route_states.h"
+#include "routeopd/run/probe_log.h"
+#include "routeopd/train/optimizer.h"
 #include "routeopd/train/route_rollout.h"
 
-namespace routeopd::train {
+namespace routeopd::run {
 namespace {
 
 constexpr std::int64_t kFloat = 4;
 
-// Products of a recipe's numbers stop at an exabyte: enough to say that it does not fit.
+// Numbers of a recipe may be anything: products and sums of them stop at an exabyte, which fits nowhere.
+constexpr std::int64_t kMostBytes = 1'000'000'000'000'000'000;
+
 std::int64_t times(std::int64_t a, std::int64_t b) {
-  constexpr std::int64_t kMost = 1'000'000'000'000'000'000;
   std::int64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? kMost : std::min(product, kMost);
+  return __builtin_mul_overflow(a, b, &product) ? kMostBytes : std::min(product, kMostBytes);
 }
 
-// The engine's copy: every matrix in panels, the head among them, but no embedding.
-std::int64_t panel_bytes(const formats::ModelConfig& config, std::int64_t bytes_a_weight) {
+// The engine's copy of the weights: every matrix in panels, the head included, without the embedding.
+std::int64_t panel_bytes(const formats::ModelConfig& config, std::int64_t bytes_per_weight) {
   const std::int64_t table = config.vocab_size * config.hidden_size;
-  return bytes_a_weight * (formats::parameter_count(config) - (config.tie_word_embeddings ? 0 : table));
+  return bytes_per_weight * (formats::parameter_count(config) - (config.tie_word_embeddings ? 0 : table));
+}
+
+// The optimizer over tensors that have shapes and no memory.
+std::unique_ptr<train::Optimizer> planned_optimizer(const formats::ModelConfig& config,
+                                                    const train::OptimizerSection& options) {
+  std::vector<model::Parameter> weights;
+  const auto shapes_alone = at::TensorOptions(at::kFloat).device(at::kMeta);
+  for (const formats::WeightRow& row : formats::weight_table(config))
+    weights.push_back({row.name, at::empty(row.shape, shapes_alone)});
+  return train::make_optimizer(std::move(weights), options);
 }
 
 class Planner {
  public:
-  Planner(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer) : recipe_(recipe) {
-    student_ = formats::read_model_config(recipe.student.path);
-    model::describe_weights(recipe.student.path);
-    if (!recipe.sft()) {
-      check_same_tokens(recipe.student.path, recipe.teacher.path);
-      teacher_ = formats::read_model_config(recipe.teacher.path);
+  Planner(const train::Recipe& recipe, const train::RunPrompts& prompts)
+      : recipe_(recipe),
+        student_(prompts.student),
+        teacher_(prompts.teacher),
+        real_ids_(prompts.real_ids),
+        prompts_(prompts.prompts) {
+    model::describe_weights(recipe.student.path);  // are they there?
+    if (teacher_) {
       const auto types = model::describe_weights(recipe.teacher.path).types;
       teacher_weight_bytes_ = types.size() == 1 && types.begin()->first == "BF16" ? 2 : kFloat;
     }
-    const formats::ModelConfig* const teacher = teacher_ ? &*teacher_ : nullptr;
-    prompts_ = read_prompts(recipe, tokenizer, student_, teacher, plan_.too_long);
-    check_prompts(recipe, prompts_, plan_.too_long, tokenizer.real_ids(), student_, teacher);
-    plan_.unchecked = contamination_of(recipe);
+    plan_.too_long = prompts.too_long;
+    plan_.contamination_warning = prompts.contamination_warning;
   }
 
   Plan make() {
@@ -58,6 +70,7 @@ class Planner {
     weights();
     rollout();
     learner();
+    measurements();
     plan_.available_bytes = available_bytes();
     return plan_;
   }
@@ -100,7 +113,8 @@ class Planner {
   }
 
   void weights() {
-    const bool rounded = recipe_.student.dtype == Dtype::kBfloat16;
+    const bool rounded = recipe_.student.dtype == train::Dtype::kBfloat16;
+    const auto optimizer = planned_optimizer(student_, recipe_.optimizer);
     add("student", kFloat * plan_.student_parameters, "weights, float32");
     add("student, for the engine", panel_bytes(student_, rounded ? 2 : kFloat), "laid out in panels");
     if (teacher_) {
@@ -108,7 +122,7 @@ class Planner {
       add("teacher, for the engine", panel_bytes(*teacher_, teacher_weight_bytes_), "laid out in panels");
     }
     add("gradients", kFloat * plan_.student_parameters, "float32");
-    add("AdamW", 2 * kFloat * plan_.student_parameters, "two moments, float32");
+    add(optimizer->name(), optimizer->bytes(), optimizer->state_text());
     if (rounded)
       add("student, bfloat16", 4 * plan_.student_parameters, "weights of the forward, their gradients");
   }
@@ -132,11 +146,21 @@ class Planner {
         std::max<std::int64_t>(engine.score_tokens, plan_.longest_prompt + recipe_.rollout.max_new_tokens);
     add("keys and values, scoring", engine::blocks_for(scoring) * model::KvStorage::block_bytes(*teacher_),
         "the teacher's");
-    const std::int64_t k = capture_options(objective).k;
+    const std::int64_t k = std::min(train::capture_options(objective).k, real_ids_);
     add("captured states", times(plan_.response_tokens, student_.hidden_size * kFloat + k * 32),
         "hidden states and both models' top k, at the longest responses");
-    if (needs_teacher_hidden(objective))
+    if (routing::needs_support(objective)) support();
+    if (train::needs_teacher_hidden(objective))
       add("the teacher's hidden states", times(plan_.response_tokens, teacher_->hidden_size * kFloat), "");
+  }
+
+  // The exact coupling and the union KLs keep the union of both top-k at every state.
+  void support() {
+    const std::int64_t ids = recipe_.objective.k == routing::kFullSupport
+                                 ? real_ids_
+                                 : std::min<std::int64_t>(2 * std::int64_t{recipe_.objective.k}, real_ids_);
+    add("support", times(plan_.response_tokens, 2 * Support::kBytesPerId * ids),
+        fmt::format("up to {} ids per state, twice while it is built", grouped(ids)));
   }
 
   void learner() {
@@ -144,23 +168,43 @@ class Planner {
         plan_.longest_prompt + (recipe_.sft() ? longest_given_ : recipe_.rollout.max_new_tokens);
     const std::int64_t tokens = std::max(
         longest, std::min(recipe_.train.micro_tokens, plan_.learner_tokens / recipe_.train.minibatches));
-    const std::int64_t bytes = recipe_.student.dtype == Dtype::kBfloat16 ? 2 : kFloat;
+    const std::int64_t bytes = recipe_.student.dtype == train::Dtype::kBfloat16 ? 2 : kFloat;
     const std::int64_t layers = student_.num_hidden_layers;
     const std::int64_t floats = recipe_.train.recompute
                                     ? layers * student_.hidden_size + 2 * model::activation_floats(student_)
                                     : layers * model::activation_floats(student_);
     add("activations", times(tokens, floats * bytes),
         fmt::format("of {} tokens{}", grouped(tokens), recipe_.train.recompute ? ", recomputed" : ""));
-    if (objective::make_objective(recipe_.objective)->dense())
+    if (objective::make_objective(recipe_.objective)->dense() || recipe_.objective.k == routing::kFullSupport)
       add("logits", 2 * model::kDenseChunk * student_.vocab_size * kFloat,
           fmt::format("of {} states at a time", model::kDenseChunk));
   }
 
-  const Recipe& recipe_;
-  formats::ModelConfig student_;
-  std::optional<formats::ModelConfig> teacher_;
+  // Evaluations and probes on the way.
+  void measurements() {
+    const bool probes = recipe_.probe.every > 0;
+    if (recipe_.eval.every > 0 || probes)
+      add("student, while measured", panel_bytes(student_, kFloat), "for evaluations and probes");
+    if (!probes) return;
+    if (!recipe_.probe.bank.empty()) {
+      add("probe", 2 * kFloat * plan_.student_parameters, "a copy to try updates on, and gradients");
+      return;
+    }
+    const std::int64_t visited =
+        times(std::min(kProbePrompts, plan_.prompts), recipe_.rollout.max_new_tokens);
+    add("probe",
+        times(visited,
+              probe::MismatchBank::bytes_per_state(recipe_.objective, real_ids_, student_.hidden_size)),
+        fmt::format("{} states that {} prompts visit, at the longest responses", grouped(visited),
+                    std::min(kProbePrompts, plan_.prompts)));
+  }
+
+  const train::Recipe& recipe_;
+  const formats::ModelConfig& student_;
+  const std::optional<formats::ModelConfig>& teacher_;
+  std::int32_t real_ids_;
+  const std::vector<Prompt>& prompts_;
   std::int64_t teacher_weight_bytes_ = kFloat;
-  std::vector<Prompt> prompts_;
   std::int64_t longest_given_ = 0;  // response of the sft arm
   Plan plan_;
 };
@@ -168,15 +212,27 @@ class Planner {
 }  // namespace
 
 std::int64_t Plan::total_bytes() const {
-  return std::accumulate(memory.begin(), memory.end(), std::int64_t{0},
-                         [](std::int64_t sum, const MemoryPart& part) { return sum + part.bytes; });
+  std::int64_t sum = 0;
+  for (const MemoryPart& part : memory) sum = std::min(sum + part.bytes, kMostBytes);
+  return sum;
 }
 
-Plan plan_run(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer) {
-  return Planner(recipe, tokenizer).make();
+Plan plan_run(const train::Recipe& recipe, const train::RunPrompts& prompts) {
+  return Planner(recipe, prompts).make();
 }
 
-std::string plan_text(const Plan& plan, const Recipe& recipe) {
+void check_memory(const Plan& plan) {
+  if (plan.fits()) return;
+  const MemoryPart& largest =
+      *std::max_element(plan.memory.begin(), plan.memory.end(),
+                        [](const MemoryPart& a, const MemoryPart& b) { return a.bytes < b.bytes; });
+  throw UserError(
+      "the run needs {} of memory with every response at its longest, {} of it for {}, and {} are free; "
+      "--dry-run lists the parts and what makes them smaller, --allow-overcommit begins all the same",
+      byte_text(plan.total_bytes()), byte_text(largest.bytes), largest.name, byte_text(plan.available_bytes));
+}
+
+std::string plan_text(const Plan& plan, const train::Recipe& recipe) {
   std::string text;
   const auto line = [&](const char* name, const std::string& value) {
     text += fmt::format("{:<28}{}\n", name, value);
@@ -189,28 +245,34 @@ std::string plan_text(const Plan& plan, const Recipe& recipe) {
                               plan.prompt_tokens, grouped(plan.longest_prompt)));
   line("run", fmt::format("{} steps, {} updates, {:.2f} passes over the prompts", grouped(plan.steps),
                           grouped(plan.updates), plan.passes));
-  text += "\nA step, with every response at its longest\n";
+  text += "\nPer step, with every response at its longest\n";
   line("  responses", fmt::format("{} of {} tokens", grouped(plan.responses),
                                   grouped(plan.response_tokens / std::max<std::int64_t>(1, plan.responses))));
   if (plan.teacher_calls > 0)
     line("  the teacher reads", fmt::format("{} responses, {} tokens, prompts once each",
                                             grouped(plan.teacher_calls), grouped(plan.teacher_tokens)));
-  line("  the learner reads", fmt::format("{} tokens a pass, in at least {} micro-batches",
+  line("  the learner reads", fmt::format("{} tokens per pass, in at least {} micro-batches",
                                           grouped(plan.learner_tokens), grouped(plan.micro_batches)));
   text += "\nMemory\n";
   for (const MemoryPart& part : plan.memory)
     text += fmt::format("  {:<26}{:>10}  {}\n", part.name, byte_text(part.bytes), part.what);
-  text += fmt::format(
-      "  {:<26}{:>10}  {}\n", "together", byte_text(plan.total_bytes()),
-      plan.fits() ? fmt::format("fits into the {} that are free", byte_text(plan.available_bytes))
-                  : fmt::format("exceeds the {} that are free; try smaller [rollout] max_new_tokens or "
-                                "prompts_per_step, a smaller [train] micro_tokens, or recompute = true",
-                                byte_text(plan.available_bytes)));
-  if (!plan.unchecked.empty()) text += fmt::format("\nWarning: {}\n", plan.unchecked);
+  std::string verdict = "the free memory is not known";
+  if (plan.available_bytes > 0)
+    verdict = plan.fits() ? fmt::format("fits into the {} that are free", byte_text(plan.available_bytes))
+                          : fmt::format(
+                                "exceeds the {} that are free: train refuses without "
+                                "--allow-overcommit; try smaller [rollout] max_new_tokens or "
+                                "prompts_per_step, a smaller [objective] k or [train] micro_tokens, "
+                                "or recompute = true",
+                                byte_text(plan.available_bytes));
+  text += fmt::format("  {:<26}{:>10}  {}\n", "together", byte_text(plan.total_bytes()), verdict);
+  if (!plan.contamination_warning.empty()) text += fmt::format("\nWarning: {}\n", plan.contamination_warning);
   return text;
 }
 
 Json plan_json(const Plan& plan) {
+  Json warnings = Json::array();
+  if (!plan.contamination_warning.empty()) warnings.push_back(plan.contamination_warning);
   Json memory = Json::object();
   for (const MemoryPart& part : plan.memory) memory[part.name] = part.bytes;
   return {{"student_parameters", plan.student_parameters},
@@ -219,7 +281,7 @@ Json plan_json(const Plan& plan) {
           {"prompts_too_long", plan.too_long},
           {"prompt_tokens", plan.prompt_tokens},
           {"longest_prompt", plan.longest_prompt},
-          {"warnings", plan.unchecked.empty() ? Json::array() : Json::array({plan.unchecked})},
+          {"warnings", warnings},
           {"steps", plan.steps},
           {"updates", plan.updates},
           {"passes", plan.passes},
@@ -235,4 +297,4 @@ Json plan_json(const Plan& plan) {
           {"fits", plan.fits()}};
 }
 
-}  // namespace routeopd::train
+}  // namespace routeopd::run

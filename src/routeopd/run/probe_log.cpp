@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/run/probe_log.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "routeopd/base/error.h"
+#include "routeopd/engine/local_engine.h"
+#include "routeopd/formats/json_lines.h"
+#include "routeopd/formats/weight_files.h"
+#include "routeopd/probe/bank_file.h"
+#include "routeopd/probe/prober.h"
+#include "routeopd/probe/state_scores.h"
+#include "routeopd/probe/summary.h"
+
+namespace routeopd::run {
+namespace {
+
+std::int64_t last_step(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return -1;
+  std::int64_t step = -1;
+  formats::JsonLines lines(path.string());
+  while (const auto line = lines.next()) step = line->value("step", std::int64_t{-1});
+  return step;
+}
+
+Json shape_of(const std::vector<double>& values_S, const probe::Bank& bank) {
+  const Json spread = probe::spread_of(values_S, bank);
+  return {{"mean", spread["mean"]}, {"p10", spread["p10"]}, {"median", spread["median"]}};
+}
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double mean_mass(const probe::Frozen& frozen) {
+  double sum = 0;
+  for (const auto& state : frozen.transport_S) sum += state.mass;
+  return sum / static_cast<double>(frozen.transport_S.size());
+}
+
+void check_bank(const probe::Bank& bank, const train::Recipe& recipe, std::int32_t real_ids) {
+  const auto differs = [](const std::string& hash, const std::string& directory) {
+    return !hash.empty() && hash != formats::weights_sha256(directory);
+  };
+  if (bank.real_ids != real_ids || differs(bank.teacher.sha256, recipe.teacher.path) ||
+      differs(bank.student.sha256, recipe.student.path))
+    throw UserError(
+        "[probe] bank: {} was made with another student or teacher than the recipe names; `routeopd probe "
+        "make` makes one for this pair",
+        recipe.probe.bank);
+}
+
+}  // namespace
+
+ProbeLog::ProbeLog(const train::Recipe& recipe, const train::Inputs& inputs)
+    : recipe_(recipe), inputs_(inputs) {
+  if (recipe.probe.every == 0) return;
+  if (!recipe.probe.bank.empty()) {
+    probe::Bank bank = probe::read_bank(recipe.probe.bank);
+    check_bank(bank, recipe, inputs.real_ids);
+    const at::Tensor hidden_SH = probe::hidden_at(inputs.student, bank.rollout, bank.states_S);
+    bank_ = {std::move(bank), hidden_SH, inputs.student.head_VH.detach().clone()};
+  } else {
+    engine::LocalEngine base(inputs.student, inputs.real_ids), teacher(*inputs.teacher, inputs.real_ids);
+    const auto prompts = std::min<std::size_t>(inputs.prompts.size(), kProbePrompts);
+    masses_.emplace(base, teacher, std::span(inputs.prompts).first(prompts), recipe.probe.states,
+                    recipe.rollout.max_new_tokens, recipe.objective, recipe.seed);
+  }
+  start_ = measure(0);
+}
+
+Json ProbeLog::measure(std::int64_t step) const {
+  if (bank_) return measure_on_bank(step);
+  engine::LocalEngine student(inputs_.student, inputs_.real_ids);
+  return {{"step", step}, {"mass", masses_->mass(student)}};
+}
+
+Json ProbeLog::measure_on_bank(std::int64_t step) const {
+  const probe::Bank& bank = bank_->bank;
+  const at::Tensor& teacher_head = inputs_.teacher->head_VH;
+  probe::Prober prober(bank, inputs_.student, teacher_head, recipe_.optimizer, /*banks_own=*/step == 0);
+  const probe::ProbeArm arm{.name = recipe_.objective.arm, .objective = recipe_.objective};
+  const probe::ProbeRow row = prober.run(arm, probe::Intervention::kFreshAdamW);
+  Json line = {{"step", step},
+               {"mass", mean_mass(bank.frozen)},
+               {"fidelity", shape_of(row.changes.fidelity_S, bank)},
+               {"leakage", shape_of(row.changes.leakage_S, bank)},
+               {"rms", row.rms},
+               {"since_start", nullptr}};
+  if (step == 0) return line;
+  const probe::Changes since = probe::change_between(bank, {bank_->start_hidden_SH, bank_->start_head_VH},
+                                                     prober.before(), teacher_head);
+  line["mass"] = mean_of(since.mass_after_S);
+  line["since_start"] = {{"fidelity", shape_of(since.fidelity_S, bank)},
+                         {"leakage", shape_of(since.leakage_S, bank)},
+                         {"deficit_reduction", mean_mass(bank.frozen) - mean_of(since.mass_after_S)}};
+  return line;
+}
+
+void ProbeLog::after(std::int64_t step) {
+  if (!recipe_.due(recipe_.probe.every, step)) return;
+  const auto path = std::filesystem::path(recipe_.out) / "probe.jsonl";
+  if (last_step(path) == step) return;
+  const Json line = measure(step);
+  std::ofstream file(path, std::ios::app);
+  if (file.tellp() == 0) file << start_.dump() << '\n';
+  file << line.dump() << '\n' << std::flush;
+  if (!file) throw UserError("{}: cannot be written; is the disk full?", path.string());
+  const double before = start_["mass"], mass = line["mass"];
+  note_ = fmt::format(", mass on fixed states {:.4f} ({:+.0f} %)", mass, 100 * (mass / before - 1));
+}
+
+}  // namespace routeopd::run

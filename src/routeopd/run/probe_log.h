@@ -1,0 +1,60 @@
+// RUN/probe.jsonl: fixed states of the starting student, probed every [probe] `every` steps. One line per
+// probed step, the start as step 0:
+//
+//   {"step", "mass",           mean mismatch mass on the fixed states and supports
+//    "fidelity", "leakage",    of one fresh-AdamW update of the run's arm, from the weights of that step
+//    "rms",                    of that update
+//    "since_start": {"fidelity", "leakage", "deficit_reduction"}}   the starting student against this one
+//
+// All but the first two need a bank.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "routeopd/base/fields.h"
+#include "routeopd/probe/bank.h"
+#include "routeopd/probe/mismatch.h"
+#include "routeopd/train/inputs.h"
+#include "routeopd/train/recipe.h"
+
+namespace routeopd::run {
+
+// Without a bank, the states are visited by the answers to this many prompts.
+inline constexpr std::int64_t kProbePrompts = 64;
+
+class ProbeLog {
+ public:
+  // Before training, while inputs.student is the one that the recipe names; both must outlive the log.
+  // Measures the start. Does nothing where [probe] every is 0. Throws UserError for a bank of other models.
+  ProbeLog(const train::Recipe& recipe, const train::Inputs& inputs);
+
+  // Appends the line of a step that is due, unless the file has it: a run resumes from a step that was probed.
+  void after(std::int64_t step);
+
+  // What was measured last, for a progress line: ", mass on fixed states …"; empty before.
+  const std::string& note() const { return note_; }
+
+ private:
+  // A bank, and the starting student on its states.
+  struct BankProbe {
+    probe::Bank bank;
+    at::Tensor start_hidden_SH, start_head_VH;
+  };
+
+  Json measure(std::int64_t step) const;
+  Json measure_on_bank(std::int64_t step) const;
+
+  const train::Recipe& recipe_;
+  const train::Inputs& inputs_;
+  std::optional<BankProbe> bank_;
+  std::optional<probe::MismatchBank> masses_;  // without a bank
+  Json start_;                                 // the line of step 0
+  std::string note_;
+};
+
+}  // namespace routeopd::run

@@ -1,0 +1,89 @@
+// The table of step metrics: what is written is read back equal, and what is wrong is said and skipped.
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/types/step_metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace routeopd {
+namespace {
+
+StepMetrics some_metrics() {
+  StepMetrics metrics;
+  metrics.step = 7;
+  metrics.tokens = 1234;
+  metrics.loss = 0.1 + 0.2;  // 0.30000000000000004: all digits count
+  metrics.lr = 1e-6;
+  metrics.mass = 0.25;
+  metrics.routed_share = 0.5;
+  metrics.validity = {{"valid", 1200}, {"non_finite", 34}, {"not_routed", 600}};
+  metrics.time = {{"rollout", 1.5}, {"total", 2.0}};
+  metrics.peak_bytes = 1 << 30;
+  return metrics;
+}
+
+TEST(StepMetrics, ALineReadsBackEqual) {
+  const Json line = json_of(some_metrics());
+  EXPECT_EQ(json_of(step_metrics_of(Json::parse(line.dump()))).dump(), line.dump());
+  EXPECT_EQ(line["memory"]["peak_bytes"], 1 << 30);
+  EXPECT_TRUE(line["grad_norm"].is_null()) << "what is not known is null, not missing";
+}
+
+// The names and their order in the file are a promise; a new one is added here.
+TEST(StepMetrics, HaveThePromisedNames) {
+  std::vector<std::string> names;
+  const Json line = json_of({});
+  for (const auto& item : line.items()) names.push_back(item.key());
+  EXPECT_THAT(names,
+              testing::ElementsAre("budget", "capture_error", "clip_ratio", "concentration", "coverage",
+                                   "entropy", "floored", "grad_norm", "loss", "lr", "mass", "memory",
+                                   "response_tokens", "routed_share", "saturated", "skipped_updates", "step",
+                                   "student_mass", "teacher_calls", "teacher_entropy", "teacher_mass",
+                                   "teacher_tokens", "time", "tokens", "validity"));
+  EXPECT_EQ(names.size(), step_metric_fields().size());
+  for (const Field<StepMetrics>& field : step_metric_fields()) EXPECT_FALSE(field.help.empty()) << field.name;
+}
+
+TEST(StepMetrics, WrongFieldsAreToldAndSkipped) {
+  Json line = json_of(some_metrics());
+  line["loss"] = "high";
+  line["mass"] = 1e300;
+  line["tokens"] = 1.5;
+  line["validity"]["valid"] = -1;
+  line["memory"] = 3;
+  line["unknown"] = "of a later version";
+  line.erase("lr");
+  std::vector<std::string> wrong;
+  const StepMetrics metrics = step_metrics_of(line, [&](const std::string& field, const std::string& clause) {
+    wrong.push_back(field + ": " + clause);
+  });
+  EXPECT_THAT(wrong, testing::UnorderedElementsAre("loss: expected a number, got string",
+                                                   "mass: expected a number up to 1e+15",
+                                                   "tokens: expected a whole number from 0, got 1.5",
+                                                   "validity: expected a whole number from 0, got -1",
+                                                   "memory: expected an object, got number"));
+  EXPECT_FALSE(metrics.loss || metrics.mass || metrics.lr);
+  EXPECT_EQ(metrics.tokens, 0);
+  EXPECT_EQ(metrics.step, 7) << "the others are read";
+  EXPECT_EQ(step_metrics_of(Json::array()).step, 0);
+}
+
+TEST(StepMetrics, ScalarsAreEveryNumberByName) {
+  const auto scalars = scalars_of(some_metrics());
+  EXPECT_THAT(scalars, testing::Contains(testing::Pair("time/rollout", 1.5)));
+  EXPECT_THAT(scalars, testing::Contains(testing::Pair("validity/non_finite", 34.0)));
+  EXPECT_THAT(scalars, testing::Contains(testing::Pair("memory/peak_bytes", 0x1p30)));
+  for (const auto& [name, value] : scalars) EXPECT_TRUE(name != "step" && name != "grad_norm") << name;
+  EXPECT_EQ(metric_named("loss", some_metrics()), 0.1 + 0.2);
+  EXPECT_EQ(metric_named("tokens", some_metrics()), 1234.0);
+  for (const char* none : {"grad_norm", "time", "no such name"})
+    EXPECT_FALSE(metric_named(none, some_metrics()).has_value()) << none;
+}
+
+TEST(StepMetrics, ANoteSaysWhatIsKnown) {
+  EXPECT_EQ(note_of(some_metrics()), "loss 0.30000, mass 0.2500, routed 50 %, 617 tokens/s");
+  EXPECT_EQ(note_of({}), "");
+}
+
+}  // namespace
+}  // namespace routeopd
