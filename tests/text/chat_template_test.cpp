@@ -101,7 +101,8 @@ TEST(ChatTemplate, RefusesWhatIsNoChat) {
               HasSubstr("tools: expected a list, got object"));
   EXPECT_THAT(error_with(user("x"), {{"tools", {1}}}), HasSubstr("tools: expected objects, got number"));
   EXPECT_THAT(error_with(user("x"), {{"documents", {1}}}), HasSubstr("documents: expected objects"));
-  EXPECT_THAT(error_with(user("x"), {{"tokenize", false}}), HasSubstr("tokenize is not an option of templates"));
+  EXPECT_THAT(error_with(user("x"), {{"tokenize", false}}),
+              HasSubstr("tokenize is not an option of templates"));
   EXPECT_THAT(error_with(user("x"), OrderedJson::array()), HasSubstr("template options: expected an object"));
   EXPECT_THAT(error_with(user("a\xff")), HasSubstr("messages: expected UTF-8"));
 }
