@@ -102,7 +102,7 @@ if [ ! -e "$smollm2/config.json" ]; then
   echo "peers: writing SmolLM2-135M"
   mkdir -p .cache/peers
   rm -rf "$smollm2.partial"
-  "$PEERS_PYTHON" "$shared/models/make_smollm2.py" "$smollm2.partial"
+  "$PEERS_PYTHON" scripts/make_smollm2.py "$smollm2.partial"
   mv "$smollm2.partial" "$smollm2"
 fi
 for model in "$shared/models/story" "$smollm2"; do "$PEERS_PYTHON" tests/peers/scores.py "$program" "$model" README.md; done
@@ -115,7 +115,7 @@ tokenizers=("$shared/tokenizers/qwen3" "$shared/tokenizers/qwen2_5" "$shared/mod
 # A probe beside real models: what it takes above them.
 if [ ! -e "$smollm2-student/config.json" ]; then
   rm -rf "$smollm2-student.partial"
-  "$PEERS_PYTHON" "$shared/models/make_smollm2.py" "$smollm2-student.partial" --drop-layers 8,14,20,22
+  "$PEERS_PYTHON" scripts/make_smollm2.py "$smollm2-student.partial" --drop-layers 8,14,20,22
   mv "$smollm2-student.partial" "$smollm2-student"
 fi
 python3 tests/peers/probe_memory.py "$program" "$smollm2-student" "$smollm2" "$shared/data/math500.jsonl"
@@ -132,7 +132,7 @@ elif [ ! -x "$engine_bench" ]; then
 else
   if [ ! -e "$smollm2-fp32/config.json" ]; then
     rm -rf "$smollm2-fp32.partial"
-    "$PEERS_PYTHON" "$shared/models/make_smollm2.py" "$smollm2-fp32.partial" --dtype float32
+    "$PEERS_PYTHON" scripts/make_smollm2.py "$smollm2-fp32.partial" --dtype float32
     mv "$smollm2-fp32.partial" "$smollm2-fp32"
   fi
   engines=,$skip,  # of which it knows no trl and no grader

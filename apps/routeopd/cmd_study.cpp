@@ -154,7 +154,7 @@ void add_study(CLI::App& app) {
   for (const study::Part& part : study::all_parts())
     footer += fmt::format("  {:<11} {}\n", part.name, part.what);
   app.footer(footer +
-             "\nStopped at any moment, the same command resumes; what is not said is as it was begun.\n"
+             "\nStopped at any moment, the same command resumes; options that are not given stay as they were.\n"
              "The defaults above are those of the laboratory.\n\n"
              "Examples:\n"
              "  routeopd study --out runs/study\n"

@@ -171,7 +171,7 @@ class Figures(Case):
     def test_bad_suites_are_refused_before_anything_is_written(self):
         line = (LAB / "heldout.jsonl").read_text().splitlines(keepends=True)[0]
         self.suite("one", [line, line])
-        self.refuses("stands there twice", *self.arguments("out"))
+        self.refuses("expected each id once", *self.arguments("out"))
         self.suite("one", [])
         self.refuses("no prompts", *self.arguments("out"))
         self.suite("one", ['{"id":"x","problem":"1+1"}\n'])

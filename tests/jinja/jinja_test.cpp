@@ -83,9 +83,9 @@ TEST(Jinja, ErrorsNameTheLine) {
   EXPECT_EQ(error_in("{{ raise_exception('roles must alternate') }}"),
             "chat template, line 1: roles must alternate");
   EXPECT_EQ(error_in("{#\n\n#}{%- set a -%}\n\n{{ 1\n+\n'a' }}{% endset %}"),
-            "chat template, line 6: + does not join int and str");
+            "chat template, line 6: + is not defined for int and str");
   EXPECT_EQ(error_in("{% macro m() %}\n{{ none + 1 }}{% endmacro %}\n{{ m() }}"),
-            "chat template, line 2: + does not join NoneType and int");
+            "chat template, line 2: + is not defined for NoneType and int");
   EXPECT_EQ(error_in("{{ 'a\nb\n' }}{{ @ }}"), "chat template, line 3: expected a word of jinja, got @");
 }
 

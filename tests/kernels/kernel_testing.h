@@ -47,11 +47,12 @@ struct TestMatrix {
              std::int64_t gap = 0)
       : rows(row_count), width(columns), stride(columns + gap), type(row_type) {
     const std::vector<float> values = random_floats(rows * width, seed, scale);
+    // A mask in place of two branches: GCC 12 folds `b ? rounded_to_bfloat16(x) : x` into x.
+    const std::uint32_t mask = type == RowType::kBFloat16 ? 0xffff0000U : 0xffffffffU;
     floats.assign(static_cast<std::size_t>(rows > 0 ? (rows - 1) * stride + width : 0), std::nanf(""));
     for (std::int64_t i = 0; i < rows * width; ++i) {
-      const float value = values[static_cast<std::size_t>(i)];
-      floats[static_cast<std::size_t>(i / width * stride + i % width)] =
-          type == RowType::kBFloat16 ? rounded_to_bfloat16(value) : value;
+      const auto bits = std::bit_cast<std::uint32_t>(values[static_cast<std::size_t>(i)]);
+      floats[static_cast<std::size_t>(i / width * stride + i % width)] = std::bit_cast<float>(bits & mask);
     }
     for (const float value : floats)
       halves.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));

@@ -76,7 +76,7 @@ TEST_F(PackedGemm, PlainLoopsAreTheProduct) {
       expected.push_back(sum);
     }
   }
-  EXPECT_LE(largest_difference(got, expected), 2e-5);
+  EXPECT_LE(largest_difference(got, expected), 1e-4);  // sums of 300 terms of size one
 }
 
 // Gates of any size: silu(x) is x or 0 there, never what an exponential past its range makes of it.

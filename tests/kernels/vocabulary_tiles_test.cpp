@@ -187,7 +187,8 @@ TEST(VocabularyTiles, WidthIsAFunctionOfTheVocabularyAlone) {
     EXPECT_LE(width, 1024) << ids;
     if (tiles == 1) continue;
     EXPECT_EQ(width % kPanelWidth, 0) << ids;
-    EXPECT_GT(width, 400) << ids;
+    EXPECT_GT(width, 1024 / 16) << ids;
+    EXPECT_LE(tiles, (ids + 8 * 1024 - 1) / (8 * 1024) * 8) << ids;
   }
 }
 

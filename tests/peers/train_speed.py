@@ -132,7 +132,7 @@ def make_pair(name: str, directory: pathlib.Path, args: argparse.Namespace, scra
     if name == "toy":
         run([args.trl, HERE / "train_trl.py", "toy", partial, args.shared / "tokenizers" / "qwen3"], log)
     else:
-        script = args.shared / "models" / "make_smollm2.py"
+        script = HERE.parent.parent / "scripts" / "make_smollm2.py"
         run([args.trl, script, partial / "teacher", "--dtype", "float32"], log)
         run([args.trl, script, partial / "student", "--dtype", "float32", "--drop-layers", DROPPED], log)
     for side in ("student", "teacher"):

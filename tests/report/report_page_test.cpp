@@ -103,16 +103,16 @@ TEST(ReportPage, PrintsWideTablesWhole) {
 }
 
 // While it lives, a shell script is asked for drawings in place of Python.
-class StandIn {
+class StandInRenderer {
  public:
-  StandIn(const TemporaryDirectory& home, const std::string& script) {
+  StandInRenderer(const TemporaryDirectory& home, const std::string& script) {
     const std::filesystem::path path = home.write("python", "#!/bin/sh\n" + script);
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
     ::setenv("ROUTEOPD_CHART_PYTHON", path.c_str(), 1);
   }
-  ~StandIn() { ::unsetenv("ROUTEOPD_CHART_PYTHON"); }
-  StandIn(const StandIn&) = delete;
-  StandIn& operator=(const StandIn&) = delete;
+  ~StandInRenderer() { ::unsetenv("ROUTEOPD_CHART_PYTHON"); }
+  StandInRenderer(const StandInRenderer&) = delete;
+  StandInRenderer& operator=(const StandInRenderer&) = delete;
 };
 
 // A page that is drawn, and pictures as files that are asked for with PNG and answered by `answer`.
@@ -122,7 +122,7 @@ class FiguresOfAPage : public ::testing::Test {
     std::filesystem::create_directories(figures());
     home_.write("figures/x.svg", "old");
     home_.write("figures/x.png", "old");
-    const StandIn python(home_, fmt::format(R"sh(read -r asked
+    const StandInRenderer python(home_, fmt::format(R"sh(read -r asked
 case "$asked" in
 *'"png":true'*) printf '%s\n' '{}' ;;
 *) printf '%s\n' '{{"svg":"<svg width=\"9\" height=\"9\"><path d=\"M0,0\"/></svg>"}}' ;;

@@ -101,7 +101,7 @@ TEST(ChatTemplate, RefusesWhatIsNoChat) {
               HasSubstr("tools: expected a list, got object"));
   EXPECT_THAT(error_with(user("x"), {{"tools", {1}}}), HasSubstr("tools: expected objects, got number"));
   EXPECT_THAT(error_with(user("x"), {{"documents", {1}}}), HasSubstr("documents: expected objects"));
-  EXPECT_THAT(error_with(user("x"), {{"tokenize", false}}), HasSubstr("tokenize is not a template's"));
+  EXPECT_THAT(error_with(user("x"), {{"tokenize", false}}), HasSubstr("tokenize is not an option of templates"));
   EXPECT_THAT(error_with(user("x"), OrderedJson::array()), HasSubstr("template options: expected an object"));
   EXPECT_THAT(error_with(user("a\xff")), HasSubstr("messages: expected UTF-8"));
 }
@@ -113,7 +113,7 @@ TEST(ChatTemplate, ContinuesTheLastMessage) {
   EXPECT_EQ(whole.render(user(" go on "), {{"continue_final_message", true}}), "< go on ");
   const ChatTemplate dropping("{{ messages|length }} content");
   EXPECT_THAT(error_of([&] { dropping.render(user("x"), {{"continue_final_message", true}}); }),
-              HasSubstr("the template leaves it out"));
+              HasSubstr("the template drops it"));
   EXPECT_THAT(error_of([&] { whole.render(user("x"), {{"continue_final_message", "other"}}); }),
               HasSubstr("expected other in the last message"));
 }

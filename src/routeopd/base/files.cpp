@@ -103,7 +103,7 @@ void AtomicDirectory::commit() {
   flush_to_disk(temporary_);
   std::error_code failed;
   fs::rename(temporary_, name_, failed);
-  if (failed) throw UserError("{}: cannot be given its name ({})", name_.string(), failed.message());
+  if (failed) throw UserError("{}: cannot be renamed into place ({})", name_.string(), failed.message());
   flush_to_disk(name_.has_parent_path() ? name_.parent_path() : fs::path("."));
   committed_ = true;
 }

@@ -45,7 +45,7 @@ std::vector<std::pair<Value, Value>> entries_of(Evaluator& evaluator, std::strin
   Heap& heap = evaluator.heap();
   std::vector<std::pair<Value, Value>> entries;
   if (arguments.positional.size() > 1)
-    throw UserError("{}: expected at most one argument by place, got more", what);
+    throw UserError("{}: expected at most one positional argument, got more", what);
   if (!arguments.positional.empty()) {
     const Value& source = arguments.positional.front();
     if (const Dict* dict = as_dict(source)) {

@@ -65,7 +65,7 @@ class Printer {
 
   void print(const Value& value) {
     out_.heap().spend(1);
-    if (++depth_ > kMaxPrinted) throw UserError("expected a value to print, got one that holds itself");
+    if (++depth_ > kMaxPrinted) throw UserError("expected a value to print, got one that contains itself");
     if (const Text* text = as_text(value)) {
       if (text->markup) out_.add("Markup(");
       add_quoted(out_, text->bytes);
@@ -187,7 +187,7 @@ class JsonWriter {
     if (const auto* number = get_if<double>(value)) return out_.add(json_float(*number));
     if (const Sequence* list = as_list(value)) return write_list(*list);
     if (const Dict* dict = as_dict(value)) return write_dict(*dict);
-    throw UserError("expected a value that JSON can say, got {}", type_name(value));
+    throw UserError("expected a value that JSON can represent, got {}", type_name(value));
   }
 
   std::string take() { return std::move(out_.text()); }
@@ -295,7 +295,7 @@ class JsonWriter {
     if (const auto* flag = get_if<bool>(key)) return out_.add(*flag ? "\"true\"" : "\"false\"");
     if (const auto* number = get_if<std::int64_t>(key)) return out_.add(fmt::format("\"{}\"", *number));
     if (const auto* number = get_if<double>(key)) return out_.add(fmt::format("\"{}\"", json_float(*number)));
-    throw UserError("expected keys that JSON can say, got {}", type_name(key));
+    throw UserError("expected keys that JSON can represent, got {}", type_name(key));
   }
 
   Heap& heap_;

@@ -299,7 +299,7 @@ Value filter_wordcount(Evaluator& evaluator, const Value& value, Arguments& argu
 Value filter_format(Evaluator& evaluator, const Value& value, Arguments& arguments) {
   Heap& heap = evaluator.heap();
   if (!arguments.positional.empty() && !arguments.named.empty())
-    throw UserError("format: expected values by place or by name, got both");
+    throw UserError("format: expected values by position or by name, got both");
   const std::string format = str(heap, value);
   Value values;
   if (arguments.named.empty()) {

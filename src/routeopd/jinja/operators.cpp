@@ -101,7 +101,7 @@ constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
 [[noreturn]] void fail_operands(std::string_view name, const Value& left, const Value& right) {
   if (is_undefined(left)) fail_undefined(left);
   if (is_undefined(right)) fail_undefined(right);
-  throw UserError("{} does not join {} and {}", name, type_name(left), type_name(right));
+  throw UserError("{} is not defined for {} and {}", name, type_name(left), type_name(right));
 }
 
 std::int64_t floor_divided(std::int64_t left, std::int64_t right) {
@@ -364,8 +364,8 @@ bool contains(Heap& heap, const Value& container, const Value& item) {
   if (const Text* text = as_text(container)) {
     const Text* part = as_text(item);
     if (part == nullptr) {
-      if (is_undefined(item)) throw UserError("expected a text to look for, got an undefined value");
-      throw UserError("expected a text to look for in a text, got {}", type_name(item));
+      if (is_undefined(item)) throw UserError("expected a text to search for, got an undefined value");
+      throw UserError("expected a text to search for in a text, got {}", type_name(item));
     }
     return find_text(heap, text->bytes, part->bytes) != std::string_view::npos;
   }
@@ -373,8 +373,7 @@ bool contains(Heap& heap, const Value& container, const Value& item) {
     if (const Text* text = as_text(item)) heap.spend_bytes(text->bytes.size());
     return find(*dict, item) != nullptr;
   }
-  if (!is_iterable(container))
-    throw UserError("expected something to look into, got {}", type_name(container));
+  if (!is_iterable(container)) throw UserError("expected something to search, got {}", type_name(container));
   Cursor cursor(heap, container);
   for (Value each; cursor.next(each);) {
     if (equal(heap, each, item)) return true;

@@ -267,7 +267,7 @@ void Parser::macro_body(Statement& macro, std::string_view end) {
     if (parameter.name == "kwargs") macro.uses_kwargs = false;
     if (parameter.name == "varargs") macro.uses_varargs = false;
     if (parameter.name == "caller" && macro.uses_caller && parameter.otherwise == nullptr)
-      fail(macro.line, "expected the parameter caller to have a default or to be left out");
+      fail(macro.line, "expected the parameter caller to have a default or to be absent");
   }
 }
 

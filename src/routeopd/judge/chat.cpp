@@ -133,8 +133,8 @@ ChatAnswer ChatClient::complete(const std::string& body, std::uint64_t address,
       moved ? "redirects are not followed: name the address itself" : server_message(answer);
   throw ChatFailure(
       net::is_transient(answer.status) ? Kind::kAway
-      : denied                     ? Kind::kDenied
-                                   : Kind::kRefused,
+      : denied                         ? Kind::kDenied
+                                       : Kind::kRefused,
       fmt::format("{} answered {}{}{}", request.url, answer.status, message.empty() ? "" : ": ", message));
 }
 

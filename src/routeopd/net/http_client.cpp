@@ -86,7 +86,7 @@ HttpFailure::Kind kind_of(CURLcode code, const Receiver& receiver) {
 class Running {
  public:
   Running(CURLM* multi, CURL* easy) : multi_(multi), easy_(easy) {
-    if (curl_multi_add_handle(multi_, easy_) != CURLM_OK) throw UserError("libcurl takes no request");
+    if (curl_multi_add_handle(multi_, easy_) != CURLM_OK) throw UserError("libcurl refuses the request");
   }
   ~Running() { curl_multi_remove_handle(multi_, easy_); }
   Running(const Running&) = delete;

@@ -96,7 +96,7 @@ std::optional<std::string> mark_final_message(OrderedJson& messages, const Order
                     option->type_name());
   const auto prompt = options.find("add_generation_prompt");
   if (prompt != options.end() && *prompt == true)
-    throw UserError("continue_final_message and add_generation_prompt exclude each other; leave one out");
+    throw UserError("continue_final_message and add_generation_prompt exclude each other; remove one");
   const std::string field = option->is_string() ? option->get<std::string>() : "content";
   OrderedJson& message = messages.back();
   if (!message.contains(field) || message[field].is_null())
@@ -124,7 +124,7 @@ std::string cut_at_mark(std::string rendered, const std::string& content_before)
   const std::size_t mark = rendered.rfind(kTrimmedMark);
   if (mark == std::string::npos || rendered.find(content) == std::string::npos)
     throw UserError(
-        "continue_final_message: expected the last message in the chat's text; the template leaves it out");
+        "continue_final_message: expected the last message in the chat's text; the template drops it");
   const bool is_whole = std::string_view(rendered).substr(mark).starts_with(kMark);
   rendered.resize(mark);
   if (!is_whole) rendered.resize(python::strip_right(rendered).size());
@@ -145,7 +145,7 @@ std::string ChatTemplate::render(const OrderedJson& messages, const OrderedJson&
     throw UserError("template options: expected an object, got {}", options.type_name());
   for (const std::string_view name : kNotForTemplates) {
     if (options.contains(name))
-      throw UserError("template options: {} is not a template's; leave it out", name);
+      throw UserError("template options: {} is not an option of templates; remove it", name);
   }
   OrderedJson chat = checked_messages(messages);
   expect_objects(options, "tools");

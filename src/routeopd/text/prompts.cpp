@@ -116,7 +116,7 @@ std::vector<Prompt> read_prompts(const std::string& path, const PromptTemplate& 
     try {
       Prompt prompt =
           prompt_of(*line, lines.text(), static_cast<std::uint32_t>(prompts.size()), words, tokenizer);
-      if (!ids.insert(prompt.id).second) throw UserError("id {} stands there twice", prompt.id);
+      if (!ids.insert(prompt.id).second) throw UserError("expected each id once, got {} twice", prompt.id);
       if (line->contains("response")) {
         if (tokenizer == nullptr)
           throw UserError("response: text needs a tokenizer, and the model directory has none");
