@@ -8,8 +8,8 @@
 
 namespace routeopd::formats {
 
-// One JSON value. Throws UserError that begins with `where` for repeated keys, for integers beyond 64 bits (which most
-// readers would round) and for deep nesting.
+// One JSON value. Throws UserError that begins with `where` for repeated keys, for integers beyond 64 bits
+// (which most readers would round) and for deep nesting.
 OrderedJson parse_ordered_json(std::string_view text, std::string_view where);
 
 }  // namespace routeopd::formats
