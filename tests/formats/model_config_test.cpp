@@ -291,8 +291,9 @@ TEST(ModelConfig, WritesWhatTransformers5Reads) {
 Json mistral() {
   return Json::parse(R"({"architectures":["MistralForCausalLM"],"attention_dropout":0.0,"bos_token_id":1,
     "eos_token_id":2,"hidden_act":"silu","hidden_size":4096,"initializer_range":0.02,
-    "intermediate_size":14336,"max_position_embeddings":32768,"model_type":"mistral","num_attention_heads":32,"num_hidden_layers":32,
-    "num_key_value_heads":8,"rms_norm_eps":1e-05,"rope_theta":1000000.0,"sliding_window":null,
+    "intermediate_size":14336,"max_position_embeddings":32768,"model_type":"mistral",
+    "num_attention_heads":32,"num_hidden_layers":32,"num_key_value_heads":8,"rms_norm_eps":1e-05,
+    "rope_theta":1000000.0,"sliding_window":null,
     "tie_word_embeddings":false,"torch_dtype":"bfloat16","transformers_version":"4.42.0.dev0",
     "use_cache":true,"vocab_size":32768})");
 }
@@ -356,10 +357,10 @@ TEST(ModelConfig, ReadsOlmo2) {
 
 // Gemma-2B's own file.
 TEST(ModelConfig, ReadsGemma) {
-  Json file =
-      Json::parse(R"({"architectures":["GemmaForCausalLM"],"attention_bias":false,
-    "attention_dropout":0.0,"bos_token_id":2,"eos_token_id":1,"head_dim":256,"hidden_act":"gelu","hidden_activation":null,
-    "hidden_size":2048,"initializer_range":0.02,"intermediate_size":16384,"max_position_embeddings":8192,
+  Json file = Json::parse(R"({"architectures":["GemmaForCausalLM"],"attention_bias":false,
+    "attention_dropout":0.0,"bos_token_id":2,"eos_token_id":1,"head_dim":256,"hidden_act":"gelu",
+    "hidden_activation":null,"hidden_size":2048,"initializer_range":0.02,"intermediate_size":16384,
+    "max_position_embeddings":8192,
     "model_type":"gemma","num_attention_heads":8,"num_hidden_layers":18,"num_key_value_heads":1,
     "pad_token_id":0,"rms_norm_eps":1e-06,"rope_scaling":null,"rope_theta":10000.0,"torch_dtype":"bfloat16",
     "transformers_version":"4.38.0.dev0","use_cache":true,"vocab_size":256000})");

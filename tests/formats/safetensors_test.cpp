@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// The bytes of a file with this header and `data` bytes behind it.
+// The bytes of a file with this header and `data` bytes after it.
 std::string file_with(const std::string& header, std::size_t data = 0) {
   const std::uint64_t length = header.size();
   std::string bytes(8, '\0');

@@ -109,7 +109,7 @@ std::vector<InferenceDecoder::AttentionItem> InferenceDecoder::attention_items(
 // The activations of one forward, in one stretch of memory.
 struct InferenceDecoder::Rows {
   std::int64_t hidden, queries, keys, middle;  // H, Q, C, F
-  float* x_TH;       // the hidden states
+  float* x_TH;                                 // the hidden states
   float* normed_TH;  // what the norm before a branch gives, then what the norm after it reads
   float *qkv, *attended_TQ, *gated_TF;
 
