@@ -33,7 +33,8 @@ class ProbeLog {
   // Measures the start. Does nothing where [probe] every is 0. Throws UserError for a bank of other models.
   ProbeLog(const train::Recipe& recipe, const train::Inputs& inputs);
 
-  // Appends the line of a step that is due, unless the file has it: a run resumes from a step that was probed.
+  // Appends the line of a step that is due, unless the file has it: a run resumes from a step that was
+  // probed.
   void after(std::int64_t step);
 
   // What was measured last, for a progress line: ", mass on fixed states …"; empty before.
