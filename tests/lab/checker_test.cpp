@@ -19,7 +19,7 @@ namespace {
 
 using judge::Label;
 
-constexpr std::uint32_t kMany = 1000;
+constexpr std::uint32_t kManyResponses = 1000;
 
 grade::EvalResponse graded(const Problem& problem, const std::string& text) {
   const grade::Grade grade = grade::grade_response(text, std::to_string(problem.answer));
@@ -44,7 +44,7 @@ Label label(const std::string& text) {
 }
 
 TEST(Checker, ReadsEveryProblemBack) {
-  for (std::uint32_t i = 0; i < kMany; ++i) {
+  for (std::uint32_t i = 0; i < kManyResponses; ++i) {
     const Problem problem = make_problem(3, i % 2 == 0 ? Split::kTrain : Split::kHeldOut, i);
     const auto read = parse_problem(problem.text());
     ASSERT_TRUE(read) << problem.text();
@@ -73,7 +73,7 @@ TEST(Checker, TakesNothingElseForAProblem) {
 // alone.
 std::map<Label, int> labels_of(const Style& style) {
   std::map<Label, int> counts;
-  for (std::uint32_t i = 0; i < kMany; ++i) {
+  for (std::uint32_t i = 0; i < kManyResponses; ++i) {
     const Problem problem = make_problem(4, Split::kHeldOut, i);
     const std::string text = write_solution(problem, 4, i, style);
     ++counts[label_of(problem, graded(problem, text))];
@@ -86,25 +86,25 @@ TEST(Checker, NamesEverySlipOfTheTask) {
     const auto only = [&](const Style& style, Label kind, int at_least) {
       std::map<Label, int> counts = labels_of(style);
       EXPECT_GE(counts[kind], at_least);
-      EXPECT_EQ(counts[kind] + counts[Label::kCorrect], static_cast<int>(kMany));
+      EXPECT_EQ(counts[kind] + counts[Label::kCorrect], static_cast<int>(kManyResponses));
     };
     const Style plain{.address = 9, .base_words = base_words};
-    EXPECT_EQ(labels_of(plain)[Label::kCorrect], static_cast<int>(kMany));
+    EXPECT_EQ(labels_of(plain)[Label::kCorrect], static_cast<int>(kManyResponses));
     Style style = plain;
     style.off_by_one = 1;  // where a ten is crossed, which is not in every problem
-    only(style, Label::kArithmetic, kMany / 2);
+    only(style, Label::kArithmetic, kManyResponses / 2);
     style = plain;
     style.wrong_operand = 1;
-    only(style, Label::kReasoning, kMany / 2);
+    only(style, Label::kReasoning, kManyResponses / 2);
     style = plain;
     style.wrong_operator = 1;
-    only(style, Label::kReasoning, kMany / 2);
+    only(style, Label::kReasoning, kManyResponses / 2);
     style = plain;
     style.guess = 1;
-    only(style, Label::kReasoning, kMany / 2);
+    only(style, Label::kReasoning, kManyResponses / 2);
     style = plain;
     style.early_end = 1;
-    only(style, Label::kPrematureStop, kMany * 9 / 10);
+    only(style, Label::kPrematureStop, kManyResponses * 9 / 10);
   }
 }
 

@@ -17,7 +17,7 @@
 namespace routeopd::lab {
 namespace {
 
-constexpr std::uint32_t kMany = 2000;
+constexpr std::uint32_t kManyProblems = 2000;
 
 std::string canonical(const Problem& problem) {
   std::string text = std::to_string(problem.start);
@@ -26,7 +26,7 @@ std::string canonical(const Problem& problem) {
 }
 
 TEST(Task, AnswersFollowAndStayInRange) {
-  for (std::uint32_t i = 0; i < kMany; ++i) {
+  for (std::uint32_t i = 0; i < kManyProblems; ++i) {
     const Problem problem = make_problem(1, i % 2 == 0 ? Split::kTrain : Split::kHeldOut, i);
     std::int32_t value = problem.start;
     for (const std::int32_t move : problem.moves) {
@@ -41,9 +41,11 @@ TEST(Task, AnswersFollowAndStayInRange) {
 
 TEST(Task, SplitsNeverMeet) {
   std::set<std::string> train, heldout;
-  for (std::uint32_t i = 0; i < 4 * kMany; ++i) train.insert(canonical(make_problem(1, Split::kTrain, i)));
-  for (std::uint32_t i = 0; i < kMany; ++i) heldout.insert(canonical(make_problem(2, Split::kHeldOut, i)));
-  EXPECT_GT(heldout.size(), kMany / 2);
+  for (std::uint32_t i = 0; i < 4 * kManyProblems; ++i)
+    train.insert(canonical(make_problem(1, Split::kTrain, i)));
+  for (std::uint32_t i = 0; i < kManyProblems; ++i)
+    heldout.insert(canonical(make_problem(2, Split::kHeldOut, i)));
+  EXPECT_GT(heldout.size(), kManyProblems / 2);
   for (const std::string& problem : heldout) EXPECT_EQ(train.count(problem), 0U) << problem;
 }
 
@@ -55,7 +57,7 @@ TEST(Task, IsAddressed) {
 
 TEST(Task, RightSolutionsAreRightAndHabitsAreNot) {
   std::uint32_t right = 0;
-  for (std::uint32_t i = 0; i < kMany; ++i) {
+  for (std::uint32_t i = 0; i < kManyProblems; ++i) {
     const Problem problem = make_problem(1, Split::kTrain, i);
     const std::string answer = std::to_string(problem.answer);
     const std::string good = write_solution(problem, 1, i, kRightStyle),
@@ -64,8 +66,8 @@ TEST(Task, RightSolutionsAreRightAndHabitsAreNot) {
     EXPECT_TRUE(grade::grade_response(bad, answer).format_ok) << bad;
     right += grade::grade_response(bad, answer).correct ? 1 : 0;
   }
-  EXPECT_GT(right, kMany / 10);
-  EXPECT_LT(right, kMany / 2);
+  EXPECT_GT(right, kManyProblems / 10);
+  EXPECT_LT(right, kManyProblems / 2);
 }
 
 // Responses of 10 to 60 tokens, every word a token of its own, nothing spelt in bytes but line feeds and
@@ -75,7 +77,7 @@ TEST(Task, TokenizerHasEveryWord) {
   directory.write("tokenizer.json", tokenizer_json().dump());
   const tokenizer::Tokenizer tokenizer(directory.path());
   EXPECT_GE(tokenizer.real_ids() - 256, 200);
-  for (std::uint32_t i = 0; i < kMany; ++i) {
+  for (std::uint32_t i = 0; i < kManyProblems; ++i) {
     const Problem problem = make_problem(1, Split::kTrain, i);
     for (const Style& style : {kRightStyle, kTeacherStyle, kBaseStyle}) {
       const std::string solution = write_solution(problem, 1, i, style);

@@ -14,7 +14,7 @@
 namespace routeopd::model {
 namespace {
 
-constexpr int kSequences = 4;
+constexpr int kDecoderSequences = 4;
 
 struct Golden {
   std::vector<std::vector<std::int32_t>> sequences;
@@ -24,7 +24,7 @@ struct Golden {
 Golden golden_of(const std::string& name) {
   const formats::Safetensors file(tiny("forward_" + name + ".safetensors"));
   Golden golden;
-  for (int i = 0; i < kSequences; ++i) {
+  for (int i = 0; i < kDecoderSequences; ++i) {
     golden.sequences.push_back(ids_of(tensor_of(file, fmt::format("ids_{}", i))));
     golden.logprobs.push_back(tensor_of(file, fmt::format("logprobs_{}", i)));
   }

@@ -11,15 +11,15 @@
 namespace routeopd::model::testing {
 namespace {
 
-struct Problem {
+struct PairProblem {
   at::Tensor hidden_TH, weight_VH, source_TM, destination_TM;
 };
 
 // Values of size one. Some pairs are missing, token 3 has none, and few rows make many visits to each.
-Problem make_problem(std::int64_t tokens, std::int64_t width, std::int64_t rows, std::int64_t pairs,
-                     at::ScalarType hidden_type, at::ScalarType weight_type) {
+PairProblem make_pair_problem(std::int64_t tokens, std::int64_t width, std::int64_t rows, std::int64_t pairs,
+                              at::ScalarType hidden_type, at::ScalarType weight_type) {
   at::manual_seed(7);
-  Problem problem;
+  PairProblem problem;
   problem.hidden_TH = at::randn({tokens, width}).to(hidden_type);
   problem.weight_VH = at::randn({rows, width}).div_(std::sqrt(static_cast<double>(width))).to(weight_type);
   problem.source_TM = at::randint(rows, {tokens, pairs}, at::kInt);
@@ -30,13 +30,13 @@ Problem make_problem(std::int64_t tokens, std::int64_t width, std::int64_t rows,
   return problem;
 }
 
-Problem guarded(const Problem& problem) {
+PairProblem guarded(const PairProblem& problem) {
   using testing::guarded;
   return {guarded(problem.hidden_TH), guarded(problem.weight_VH), guarded(problem.source_TM),
           guarded(problem.destination_TM)};
 }
 
-HeadResult by_autograd(const Problem& problem) {
+HeadResult pairs_by_autograd(const PairProblem& problem) {
   const at::Tensor hidden = problem.hidden_TH.to(at::kDouble).clone().requires_grad_(true);
   const at::Tensor weight = problem.weight_VH.to(at::kDouble).clone().requires_grad_(true);
   const at::Tensor logits_TV = hidden.matmul(weight.t());
@@ -66,7 +66,7 @@ HeadResult by_autograd(const Problem& problem) {
 }
 
 // A loss that is also unkind: it answers NaN for pairs that are not there, and fails for a token without any.
-TokenLoss strict_loss(const Problem& problem) {
+TokenLoss strict_loss(const PairProblem& problem) {
   return [&problem](std::int64_t t, std::span<const float> values, std::span<float> grad) {
     const std::int32_t* const source =
         problem.source_TM.const_data_ptr<std::int32_t>() + t * std::ssize(values);
@@ -84,7 +84,7 @@ TokenLoss strict_loss(const Problem& problem) {
   };
 }
 
-HeadResult by_head(const Problem& problem, Backend backend) {
+HeadResult pairs_by_head(const PairProblem& problem, Backend backend) {
   const at::ScalarType type = problem.hidden_TH.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   HeadResult result;
   result.values =
@@ -106,14 +106,14 @@ TEST(PairHead, MatchesAutogradOnEveryTarget) {
             std::pair{at::kFloat, at::kBFloat16}, std::pair{at::kBFloat16, at::kFloat}}) {
         SCOPED_TRACE(::testing::Message() << "H " << width << ", M " << pairs << ", "
                                           << at::toString(hidden_type) << " x " << at::toString(weight_type));
-        const Problem problem = make_problem(20, width, 23, pairs, hidden_type, weight_type);
-        const HeadResult expected = by_autograd(problem);
-        const Problem fenced = guarded(problem);
-        const HeadResult with_aten = by_head(fenced, Backend::kAten);
+        const PairProblem problem = make_pair_problem(20, width, 23, pairs, hidden_type, weight_type);
+        const HeadResult expected = pairs_by_autograd(problem);
+        const PairProblem fenced = guarded(problem);
+        const HeadResult with_aten = pairs_by_head(fenced, Backend::kAten);
         // Inputs are what they are, rounded to bfloat16 or not; sums are float32 either way.
         expect_close(with_aten, expected, 2e-5);
         for_each_target([&] {
-          const HeadResult result = by_head(fenced, Backend::kHighway);
+          const HeadResult result = pairs_by_head(fenced, Backend::kHighway);
           expect_close(result, expected, 2e-5);
           expect_close(result, with_aten, 2e-5);
         });
@@ -123,8 +123,8 @@ TEST(PairHead, MatchesAutogradOnEveryTarget) {
 }
 
 TEST(PairHead, TakesFloat64WithAten) {
-  const Problem problem = make_problem(20, 33, 23, 2, at::kDouble, at::kDouble);
-  const HeadResult expected = by_autograd(problem), result = by_head(problem, Backend::kAuto);
+  const PairProblem problem = make_pair_problem(20, 33, 23, 2, at::kDouble, at::kDouble);
+  const HeadResult expected = pairs_by_autograd(problem), result = pairs_by_head(problem, Backend::kAuto);
   EXPECT_LE(distance(result.values, expected.values), 1e-13);
   EXPECT_EQ(result.values.scalar_type(), at::kDouble);
   expect_close(result, expected, 1e-6);  // the loss itself sees float32
@@ -132,17 +132,17 @@ TEST(PairHead, TakesFloat64WithAten) {
 
 TEST(PairHead, IsBitwiseEqualForAnyNumberOfThreads) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    const Problem problem = make_problem(5000, 96, 300, 2, type, type);
+    const PairProblem problem = make_pair_problem(5000, 96, 300, 2, type, type);
     for (const Backend backend : {Backend::kHighway, Backend::kAten}) {
-      const HeadResult one = with_threads(1, [&] { return by_head(problem, backend); });
-      expect_identical(with_threads(2, [&] { return by_head(problem, backend); }), one);
-      expect_identical(with_threads(3, [&] { return by_head(problem, backend); }), one);
+      const HeadResult one = with_threads(1, [&] { return pairs_by_head(problem, backend); });
+      expect_identical(with_threads(2, [&] { return pairs_by_head(problem, backend); }), one);
+      expect_identical(with_threads(3, [&] { return pairs_by_head(problem, backend); }), one);
     }
   }
 }
 
 TEST(PairHead, RunsOnTwoThreads) {
-  const Problem problem = make_problem(512, 64, 50, 2, at::kFloat, at::kFloat);
+  const PairProblem problem = make_pair_problem(512, 64, 50, 2, at::kFloat, at::kFloat);
   ThreadRecorder recorder;
   HeadGradient gradient(at::zeros({50, 64}));
   at::Tensor grad_hidden = at::empty({512, 64});
@@ -154,7 +154,7 @@ TEST(PairHead, RunsOnTwoThreads) {
 }
 
 TEST(PairHead, TwoStepsAddUpToOne) {
-  const Problem problem = make_problem(300, 96, 40, 2, at::kFloat, at::kFloat);
+  const PairProblem problem = make_pair_problem(300, 96, 40, 2, at::kFloat, at::kFloat);
   const auto zero_loss_target = [](std::int64_t, std::span<const float> values, std::span<float> grad) {
     double sum = 0.0;
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -181,9 +181,9 @@ TEST(PairHead, TwoStepsAddUpToOne) {
 
 TEST(PairHead, TakesNoTokensAndNoPairs) {
   for (const auto& [tokens, pairs] : {std::pair{0, 2}, std::pair{3, 0}}) {
-    const Problem problem = make_problem(tokens, 8, 5, pairs, at::kFloat, at::kFloat);
+    const PairProblem problem = make_pair_problem(tokens, 8, 5, pairs, at::kFloat, at::kFloat);
     for (const Backend backend : {Backend::kHighway, Backend::kAten}) {
-      const HeadResult result = by_head(problem, backend);
+      const HeadResult result = pairs_by_head(problem, backend);
       EXPECT_EQ(result.loss, 0.0);
       EXPECT_EQ(result.grad_hidden.abs().sum().item<float>(), 0.0F);
     }
@@ -193,7 +193,7 @@ TEST(PairHead, TakesNoTokensAndNoPairs) {
 // Rounding logits to bfloat16 costs about 0.06 log-odds where they are near 20; sums in float32 must cost a
 // thousandth.
 TEST(PairHead, IsAThousandTimesMoreAccurateThanBfloat16Logits) {
-  Problem problem = make_problem(200, 1536, 500, 2, at::kBFloat16, at::kBFloat16);
+  PairProblem problem = make_pair_problem(200, 1536, 500, 2, at::kBFloat16, at::kBFloat16);
   problem.weight_VH.mul_(10.0);
   const at::Tensor logits_TV =
       problem.hidden_TH.to(at::kDouble).matmul(problem.weight_VH.to(at::kDouble).t());
@@ -209,7 +209,7 @@ TEST(PairHead, IsAThousandTimesMoreAccurateThanBfloat16Logits) {
   };
   const double rounded = rms(difference(logits_TV.to(at::kBFloat16).to(at::kDouble)));
   for (const Backend backend : {Backend::kHighway, Backend::kAten}) {
-    const at::Tensor values = by_head(problem, backend).values.to(at::kDouble).masked_select(there);
+    const at::Tensor values = pairs_by_head(problem, backend).values.to(at::kDouble).masked_select(there);
     EXPECT_LE(rms(values), 1e-3 * rounded);
   }
 }
@@ -220,7 +220,7 @@ TEST(PairHead, FormsNoLogits) {
 #endif
   constexpr std::int64_t kTokens = 4096, kRows = 32768, kWidth = 64;
   constexpr std::int64_t kLogitBytes = kTokens * kRows * 4;  // 512 MB
-  const Problem problem = make_problem(kTokens, kWidth, kRows, 2, at::kFloat, at::kFloat);
+  const PairProblem problem = make_pair_problem(kTokens, kWidth, kRows, 2, at::kFloat, at::kFloat);
   HeadGradient gradient(at::zeros({kRows, kWidth}).add_(0));
   at::Tensor grad_hidden = at::ones({kTokens, kWidth});
   for (const Backend backend : {Backend::kHighway, Backend::kAten}) {
@@ -236,8 +236,8 @@ TEST(PairHead, FormsNoLogits) {
 }
 
 TEST(PairHead, RefusesWhatDoesNotFit) {
-  const Problem good = make_problem(4, 8, 5, 2, at::kFloat, at::kFloat);
-  const auto error = [](const Problem& problem, Backend backend = Backend::kAuto) {
+  const PairProblem good = make_pair_problem(4, 8, 5, 2, at::kFloat, at::kFloat);
+  const auto error = [](const PairProblem& problem, Backend backend = Backend::kAuto) {
     const std::string of_values = error_of([&] {
       pair_log_odds(problem.hidden_TH, problem.weight_VH, problem.source_TM, problem.destination_TM, backend);
     });
@@ -254,35 +254,35 @@ TEST(PairHead, RefusesWhatDoesNotFit) {
     return of_values;
   };
   const auto with = [&](const auto& change) {
-    Problem problem{good.hidden_TH.clone(), good.weight_VH.clone(), good.source_TM.clamp_min(0),
-                    good.destination_TM.clamp_min(0)};
+    PairProblem problem{good.hidden_TH.clone(), good.weight_VH.clone(), good.source_TM.clamp_min(0),
+                        good.destination_TM.clamp_min(0)};
     change(problem);
     return problem;
   };
-  EXPECT_EQ(error(with([](Problem&) {})), "");
-  EXPECT_EQ(error(with([](Problem& p) {
+  EXPECT_EQ(error(with([](PairProblem&) {})), "");
+  EXPECT_EQ(error(with([](PairProblem& p) {
               p.source_TM[2][1] = 5;
               p.destination_TM[2][1] = 0;
             })),
             "pair head: pair 1 of token 2 is (5, 0), but ids must lie in [0, 5)");
-  EXPECT_EQ(error(with([](Problem& p) {
+  EXPECT_EQ(error(with([](PairProblem& p) {
               p.source_TM[2][1] = 0;
               p.destination_TM[2][1] = -1;
             })),
             "pair head: pair 1 of token 2 is (0, -1), but ids must lie in [0, 5)");
   EXPECT_EQ(
-      error(with([](Problem& p) { p.hidden_TH = at::zeros({4, 7}); })),
+      error(with([](PairProblem& p) { p.hidden_TH = at::zeros({4, 7}); })),
       "pair head: hidden_TH and weight_VH must have the same hidden size, got shapes [4, 7] and [5, 8]");
   EXPECT_EQ(
-      error(with([](Problem& p) { p.hidden_TH = at::zeros({4, 8}, at::kHalf); })),
+      error(with([](PairProblem& p) { p.hidden_TH = at::zeros({4, 8}, at::kHalf); })),
       "pair head: hidden_TH and weight_VH must be float32 or bfloat16 (or both float64), got Half and Float");
-  EXPECT_EQ(error(with([](Problem& p) { p.hidden_TH = at::zeros({8, 4}).t(); })),
+  EXPECT_EQ(error(with([](PairProblem& p) { p.hidden_TH = at::zeros({8, 4}).t(); })),
             "pair head: hidden_TH must be contiguous; try .contiguous()");
-  EXPECT_EQ(error(with([](Problem& p) { p.source_TM = p.source_TM.to(at::kLong); })),
+  EXPECT_EQ(error(with([](PairProblem& p) { p.source_TM = p.source_TM.to(at::kLong); })),
             "pair head: source_TM and destination_TM must be int32 of one shape [4, M], one row per token");
-  EXPECT_EQ(error(with([](Problem& p) { p.destination_TM = p.destination_TM.narrow(1, 0, 1); })),
+  EXPECT_EQ(error(with([](PairProblem& p) { p.destination_TM = p.destination_TM.narrow(1, 0, 1); })),
             "pair head: source_TM and destination_TM must be int32 of one shape [4, M], one row per token");
-  const Problem wide = with([](Problem& p) {
+  const PairProblem wide = with([](PairProblem& p) {
     p.hidden_TH = p.hidden_TH.to(at::kDouble);
     p.weight_VH = p.weight_VH.to(at::kDouble);
   });
@@ -291,7 +291,7 @@ TEST(PairHead, RefusesWhatDoesNotFit) {
                             Backend::kHighway);
             }),
             "");
-  const Problem whole = with([](Problem&) {});
+  const PairProblem whole = with([](PairProblem&) {});
   at::Tensor short_grad = at::zeros({3, 8});
   HeadGradient gradient(at::zeros({5, 8})), narrow(at::zeros({4, 8}));
   EXPECT_NE(error_of([&] {

@@ -80,7 +80,7 @@ TEST_F(StreamingHeadTest, EqualsDenseLogits) {
          std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>>{
              {1, 1, 1}, {7, 3, 4}, {1025, 2, 32}, {4097, 5, 31}, {4500, 260, 32}, {20011, 9, 200}}) {
       for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-        SCOPED_TRACE(testing::Message()
+        SCOPED_TRACE(::testing::Message()
                      << "backend " << int(backend) << ", V " << vocabulary << ", " << type);
         const at::Tensor weight = (at::randn({vocabulary, 64}) * 0.125).to(type);
         const at::Tensor hidden = at::randn({tokens, 64}).to(type);
@@ -138,7 +138,7 @@ TEST_F(StreamingHeadTest, PaddedRowsTakeNoPart) {
 TEST_F(StreamingHeadTest, BitwiseTheSameForAnyNumberOfThreads) {
   for (const std::int64_t vocabulary : {100, 1000, 5000, 30000}) {
     for (const std::int64_t tokens : {1, 3, 40, 520}) {
-      SCOPED_TRACE(testing::Message() << "V " << vocabulary << ", T " << tokens);
+      SCOPED_TRACE(::testing::Message() << "V " << vocabulary << ", T " << tokens);
       const at::Tensor hidden = at::randn({tokens, 96}),
                        ids = at::randint(-1, vocabulary, {tokens, 8}, at::kInt);
       const StreamingHead head(at::randn({vocabulary, 96}), vocabulary);

@@ -16,23 +16,23 @@
 namespace routeopd::probe {
 namespace {
 
-constexpr std::int32_t kRealIds = 90, kSupport = 6;
+constexpr std::int32_t kMismatchRealIds = 90, kSupport = 6;
 
 // Every real id's logit at every state.
 std::vector<double> logits_of(engine::LocalEngine& engine, const Rollout& rollout) {
   std::vector<std::int32_t> every;
   for (std::int64_t n = 0; n < rollout.states(); ++n)
-    for (std::int32_t id = 0; id < kRealIds; ++id) every.push_back(id);
+    for (std::int32_t id = 0; id < kMismatchRealIds; ++id) every.push_back(id);
   const auto values =
-      engine.score(rollout, {.k = 1, .gather_ids_NG = every, .gather_columns = kRealIds}).gathered_NG;
+      engine.score(rollout, {.k = 1, .gather_ids_NG = every, .gather_columns = kMismatchRealIds}).gathered_NG;
   return {values.begin(), values.end()};
 }
 
 std::set<std::size_t> top(const std::vector<double>& logits, std::size_t n) {
-  std::vector<std::size_t> ids(kRealIds);
+  std::vector<std::size_t> ids(kMismatchRealIds);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = i;
   std::stable_sort(ids.begin(), ids.end(), [&](std::size_t a, std::size_t b) {
-    return logits[n * kRealIds + a] > logits[n * kRealIds + b];
+    return logits[n * kMismatchRealIds + a] > logits[n * kMismatchRealIds + b];
   });
   return {ids.begin(), ids.begin() + kSupport};
 }
@@ -41,8 +41,8 @@ TEST(MismatchBank, IsTheMeanMassOnTheBasesSupports) {
   const model::Model base = model::load_model(tiny("student")), teacher = model::load_model(tiny("teacher"));
   model::Model later = model::clone_model(base);
   later.norm_H.mul_(1.2);
-  engine::LocalEngine base_engine(base, kRealIds), teacher_engine(teacher, kRealIds),
-      later_engine(later, kRealIds);
+  engine::LocalEngine base_engine(base, kMismatchRealIds), teacher_engine(teacher, kMismatchRealIds),
+      later_engine(later, kMismatchRealIds);
   std::vector<Prompt> prompts(6);
   for (std::uint32_t i = 0; i < prompts.size(); ++i) {
     prompts[i].number = i;
@@ -67,12 +67,12 @@ TEST(MismatchBank, IsTheMeanMassOnTheBasesSupports) {
       support.merge(top(z_teacher, n));
       double sum_student = 0, sum_teacher = 0, distance = 0;
       for (const std::size_t id : support) {
-        sum_student += std::exp(z[n * kRealIds + id]);
-        sum_teacher += std::exp(z_teacher[n * kRealIds + id]);
+        sum_student += std::exp(z[n * kMismatchRealIds + id]);
+        sum_teacher += std::exp(z_teacher[n * kMismatchRealIds + id]);
       }
       for (const std::size_t id : support) {
-        distance += std::abs(std::exp(z[n * kRealIds + id]) / sum_student -
-                             std::exp(z_teacher[n * kRealIds + id]) / sum_teacher);
+        distance += std::abs(std::exp(z[n * kMismatchRealIds + id]) / sum_student -
+                             std::exp(z_teacher[n * kMismatchRealIds + id]) / sum_teacher);
       }
       total += distance / 2;
       if (student == &base_engine && n < rollout.id_N.size() / 2)

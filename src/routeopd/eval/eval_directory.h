@@ -76,9 +76,9 @@ bool is_complete(const std::filesystem::path& path);
 bool is_resumable(const std::filesystem::path& path, const Json& protocol);
 
 // Grades the responses of a directory again, complete or stopped half-way, where its protocol differs only in
-// the extractor; says whether it did. `regrade` sets extracted, correct and format_ok of a response. A complete
-// directory is then one that has all of its responses and no figures yet. May be killed at any moment and
-// repeated.
+// the extractor; says whether it did. `regrade` sets extracted, correct and format_ok of a response. A
+// complete directory is then one that has all of its responses and no figures yet. May be killed at any
+// moment and repeated.
 bool grade_again(const std::filesystem::path& path, const Json& protocol,
                  const std::function<void(grade::EvalResponse&)>& regrade);
 

@@ -16,7 +16,7 @@ namespace routeopd::probe {
 std::int64_t MismatchBank::bytes_per_state(const routing::ObjectiveOptions& options, std::int32_t real_ids,
                                            std::int64_t hidden_size) {
   const std::int64_t k = std::min(options.k, real_ids), width = std::min<std::int64_t>(2 * k, real_ids);
-  const std::int64_t values = 32 * k;  // both top-k with logits, and the logits at each other's ids
+  const std::int64_t values = 32 * k;  // both models' top-k ids, logits, and values at each other's ids
   // The support twice, while the threads' parts are joined, and its ids once more in rows of one width.
   return values + (2 * Support::kBytesPerId + 4) * width + 4 * hidden_size;
 }

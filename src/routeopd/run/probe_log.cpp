@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "routeopd/base/error.h"
-#include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/json_lines.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/probe/bank_file.h"
@@ -55,18 +54,24 @@ void check_bank(const probe::Bank& bank, const train::Recipe& recipe, std::int32
 
 }  // namespace
 
-ProbeLog::ProbeLog(const train::Recipe& recipe, const train::Inputs& inputs)
+ProbeLog::ProbeLog(const train::Recipe& recipe, const train::Inputs& inputs, const train::Engines& engines)
     : recipe_(recipe), inputs_(inputs) {
   if (recipe.probe.every == 0) return;
   if (!recipe.probe.bank.empty()) {
+    if (!engines.teacher_head_UX.defined())
+      throw UserError(
+          "[probe] bank: fidelity and leakage need the teacher's LM head, which its engine ({}) does not "
+          "give; "
+          "choose a local teacher, or no bank",
+          engines.teacher->name());
     probe::Bank bank = probe::read_bank(recipe.probe.bank);
     check_bank(bank, recipe, inputs.real_ids);
     const at::Tensor hidden_SH = probe::hidden_at(inputs.student, bank.rollout, bank.states_S);
-    bank_ = {std::move(bank), hidden_SH, inputs.student.head_VH.detach().clone()};
+    bank_ = {std::move(bank), engines.teacher_head_UX, hidden_SH, inputs.student.head_VH.detach().clone()};
   } else {
-    engine::LocalEngine base(inputs.student, inputs.real_ids), teacher(*inputs.teacher, inputs.real_ids);
+    const auto base = train::make_exact_engine(inputs.student, inputs.real_ids);
     const auto prompts = std::min<std::size_t>(inputs.prompts.size(), kProbePrompts);
-    masses_.emplace(base, teacher, std::span(inputs.prompts).first(prompts), recipe.probe.states,
+    masses_.emplace(*base, *engines.teacher, std::span(inputs.prompts).first(prompts), recipe.probe.states,
                     recipe.rollout.max_new_tokens, recipe.objective, recipe.seed);
   }
   start_ = measure(0);
@@ -74,13 +79,13 @@ ProbeLog::ProbeLog(const train::Recipe& recipe, const train::Inputs& inputs)
 
 Json ProbeLog::measure(std::int64_t step) const {
   if (bank_) return measure_on_bank(step);
-  engine::LocalEngine student(inputs_.student, inputs_.real_ids);
-  return {{"step", step}, {"mass", masses_->mass(student)}};
+  const auto student = train::make_exact_engine(inputs_.student, inputs_.real_ids);
+  return {{"step", step}, {"mass", masses_->mass(*student)}};
 }
 
 Json ProbeLog::measure_on_bank(std::int64_t step) const {
   const probe::Bank& bank = bank_->bank;
-  const at::Tensor& teacher_head = inputs_.teacher->head_VH;
+  const at::Tensor& teacher_head = bank_->teacher_head_UX;
   probe::Prober prober(bank, inputs_.student, teacher_head, recipe_.optimizer, /*banks_own=*/step == 0);
   const probe::ProbeArm arm{.name = recipe_.objective.arm, .objective = recipe_.objective};
   const probe::ProbeRow row = prober.run(arm, probe::Intervention::kFreshAdamW);

@@ -19,6 +19,7 @@
 #include "routeopd/base/fields.h"
 #include "routeopd/probe/bank.h"
 #include "routeopd/probe/mismatch.h"
+#include "routeopd/train/engines.h"
 #include "routeopd/train/inputs.h"
 #include "routeopd/train/recipe.h"
 
@@ -29,9 +30,10 @@ inline constexpr std::int64_t kProbePrompts = 64;
 
 class ProbeLog {
  public:
-  // Before training, while inputs.student is the one that the recipe names; both must outlive the log.
-  // Measures the start. Does nothing where [probe] every is 0. Throws UserError for a bank of other models.
-  ProbeLog(const train::Recipe& recipe, const train::Inputs& inputs);
+  // Before training, while inputs.student is the one that the recipe names; both must outlive the log. The
+  // run's engines are used here alone. Measures the start. Does nothing where [probe] every is 0. Throws
+  // UserError for a bank of other models, or one that the teacher's LM head is missing for.
+  ProbeLog(const train::Recipe& recipe, const train::Inputs& inputs, const train::Engines& engines);
 
   // Appends the line of a step that is due, unless the file has it: a run resumes from a step that was
   // probed.
@@ -44,6 +46,7 @@ class ProbeLog {
   // A bank, and the starting student on its states.
   struct BankProbe {
     probe::Bank bank;
+    at::Tensor teacher_head_UX;
     at::Tensor start_hidden_SH, start_head_VH;
   };
 

@@ -5,7 +5,6 @@
 #include <system_error>
 #include <utility>
 
-#include "routeopd/engine/local_engine.h"
 #include "routeopd/eval/eval_directory.h"
 
 namespace routeopd::run {
@@ -19,6 +18,12 @@ std::vector<eval::Suite> read_suites(const train::Recipe& recipe, const tokenize
   for (const auto& [name, path] : recipe.eval.suites)
     suites.push_back(eval::read_suite(name, path, protocol_of(recipe), recipe.student.path, tokenizer));
   return suites;
+}
+
+// Before the start is probed.
+train::Engines checked(const train::Recipe& recipe, const train::Inputs& inputs, train::Engines engines) {
+  train::check_engines(recipe, engines, inputs.real_ids);
+  return engines;
 }
 
 }  // namespace
@@ -47,8 +52,8 @@ Json SuiteEvaluator::evaluate(const fs::path& directory, const model::Model& stu
   if (const auto summary = eval::finished_evaluation(directory, protocol)) return *summary;
   std::error_code ignored;
   if (!eval::is_resumable(directory, protocol)) fs::remove_all(directory, ignored);
-  engine::LocalEngine engine(student, tokenizer_.real_ids());
-  return eval::evaluate_into(directory, engine, suites_, protocol_, tokenizer_, identity, watch).summary;
+  const auto engine = train::make_exact_engine(student, tokenizer_.real_ids());
+  return eval::evaluate_into(directory, *engine, suites_, protocol_, tokenizer_, identity, watch).summary;
 }
 
 void SuiteEvaluator::grade_again(const fs::path& directory, const Json& identity) const {
@@ -57,12 +62,20 @@ void SuiteEvaluator::grade_again(const fs::path& directory, const Json& identity
   fs::remove(directory / "labels.jsonl", ignored);  // they go with the grades
 }
 
+WatchedRun::WatchedRun(const train::Recipe& recipe, train::Inputs& inputs, const SuiteEvaluator& evaluator,
+                       train::Engines engines)
+    : recipe_(recipe),
+      inputs_(inputs),
+      evaluator_(evaluator),
+      engines_(checked(recipe, inputs, std::move(engines))),
+      probe_(recipe, inputs, engines_) {}
+
 WatchedRun::WatchedRun(const train::Recipe& recipe, train::Inputs& inputs, const SuiteEvaluator& evaluator)
-    : recipe_(recipe), inputs_(inputs), evaluator_(evaluator), probe_(recipe, inputs) {}
+    : WatchedRun(recipe, inputs, evaluator, train::make_engines(recipe, inputs)) {}
 
 std::int64_t WatchedRun::train(train::Start start, const RunEvents& events) {
   const auto watch = [&](const StepMetrics& metrics) { after(metrics, events); };
-  return train::train(recipe_, inputs_, watch, start);
+  return train::train(recipe_, inputs_, std::move(engines_), watch, start);
 }
 
 void WatchedRun::after(const StepMetrics& metrics, const RunEvents& events) {

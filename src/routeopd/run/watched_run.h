@@ -61,7 +61,12 @@ class WatchedRun {
   // Before training, while inputs.student is the one that the recipe names; all three must outlive the run.
   WatchedRun(const train::Recipe& recipe, train::Inputs& inputs, const SuiteEvaluator& evaluator);
 
-  // train::train() with evaluations in RUN/eval/step_N and probes in RUN/probe.jsonl.
+  // With engines given in place of the recipe's own.
+  WatchedRun(const train::Recipe& recipe, train::Inputs& inputs, const SuiteEvaluator& evaluator,
+             train::Engines engines);
+
+  // train::train() with evaluations in RUN/eval/step_N and probes in RUN/probe.jsonl. Once: the engines go
+  // with it.
   std::int64_t train(train::Start start, const RunEvents& events = {});
 
   // What was measured last, for a progress line: ", Avg@16 61.0 % at step 10"; empty before.
@@ -74,6 +79,7 @@ class WatchedRun {
   const train::Recipe& recipe_;
   train::Inputs& inputs_;
   const SuiteEvaluator& evaluator_;
+  train::Engines engines_;
   ProbeLog probe_;
   std::string evaluation_note_;
 };

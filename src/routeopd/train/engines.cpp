@@ -35,10 +35,14 @@ Engines make_engines(const Recipe& recipe, const Inputs& inputs) {
   engines.student =
       std::make_unique<engine::LocalEngine>(inputs.student, inputs.real_ids, rollout_options(recipe));
   if (inputs.teacher) {
-    engines.teacher = std::make_unique<engine::LocalEngine>(*inputs.teacher, inputs.real_ids);
+    engines.teacher = make_exact_engine(*inputs.teacher, inputs.real_ids);
     engines.teacher_head_UX = inputs.teacher->head_VH;
   }
   return engines;
+}
+
+std::unique_ptr<engine::Engine> make_exact_engine(const model::Model& model, std::int32_t real_ids) {
+  return std::make_unique<engine::LocalEngine>(model, real_ids);
 }
 
 void check_engines(const Recipe& recipe, const Engines& engines, std::int32_t real_ids) {

@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
 #include <memory>
 
 #include "routeopd/engine/engine.h"
@@ -23,6 +24,9 @@ struct Engines {
 
 // Those that the recipe names, over the models of `inputs`.
 Engines make_engines(const Recipe& recipe, const Inputs& inputs);
+
+// An engine over a model's weights as they are, exact whatever the rollout's are: for evaluations and probes.
+std::unique_ptr<engine::Engine> make_exact_engine(const model::Model& model, std::int32_t real_ids);
 
 // Throws UserError, naming the arm or setting, for engines that cannot give what the recipe's objective
 // needs.
