@@ -1,5 +1,5 @@
-// What a run will need, computed before it begins: memory by part at the longest responses, tokens per step, what
-// the teacher reads. From configurations and prompts alone; no weights are read.
+// What a run will need, computed before it begins: memory by part at the longest responses, tokens per step,
+// what the teacher reads. From configurations and prompts alone; no weights are read.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
