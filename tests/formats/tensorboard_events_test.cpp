@@ -1,6 +1,5 @@
 // Events files: the bytes TensorBoard's own writer makes, files that do not disturb each other, a disk that
 // is full.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/formats/tensorboard_events.h"
 

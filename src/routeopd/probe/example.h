@@ -1,6 +1,5 @@
 // One state of a bank in full: what scalar credit on the sampled token does to every id, and what the
 // operator does.
-//
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
