@@ -255,8 +255,7 @@ TEST_F(Explain, ABackgroundDestinationLiesOutsideTheDeficitAndOftenOutsideU) {
       EXPECT_TRUE(pair.source_before.has_value());
       EXPECT_EQ(pair.destination_before.has_value(), pair.destination_after.has_value());
       outside += pair.destination_before ? 0 : 1;
-      for (const ExplainedId& row : token.ids)
-        EXPECT_TRUE(row.id != pair.destination || row.q_plus == 0);
+      for (const ExplainedId& row : token.ids) EXPECT_TRUE(row.id != pair.destination || row.q_plus == 0);
     }
   }
   EXPECT_GT(outside, 0);

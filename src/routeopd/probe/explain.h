@@ -30,8 +30,7 @@ Rollout given_rollout(const std::vector<std::int32_t>& prompt_ids,
 // A token for every state of `rollout`, which has one response. Pairs are those that `seed` draws at the
 // states' addresses. A rollout without captured values is read by the student first.
 std::vector<ExplainedToken> explain_rollout(engine::Engine& student, engine::Engine& teacher,
-                                                    Rollout& rollout,
-                                                    const routing::ObjectiveOptions& options,
-                                                    std::uint64_t seed);
+                                            Rollout& rollout, const routing::ObjectiveOptions& options,
+                                            std::uint64_t seed);
 
 }  // namespace routeopd::probe
