@@ -153,15 +153,16 @@ void add_study(CLI::App& app) {
   std::string footer = "Parts:\n";
   for (const study::Part& part : study::all_parts())
     footer += fmt::format("  {:<11} {}\n", part.name, part.what);
-  app.footer(footer +
-             "\nStopped at any moment, the same command resumes; options that are not given stay as they were.\n"
-             "The defaults above are those of the laboratory.\n\n"
-             "Examples:\n"
-             "  routeopd study --out runs/study\n"
-             "  routeopd study ablations --out runs/study\n"
-             "  routeopd study --quick --out runs/quick\n"
-             "  routeopd study main --out runs/pair --student A --teacher B --prompts train.jsonl --suite "
-             "math=math.jsonl --lr 1e-6");
+  app.footer(
+      footer +
+      "\nStopped at any moment, the same command resumes; options that are not given stay as they were.\n"
+      "The defaults above are those of the laboratory.\n\n"
+      "Examples:\n"
+      "  routeopd study --out runs/study\n"
+      "  routeopd study ablations --out runs/study\n"
+      "  routeopd study --quick --out runs/quick\n"
+      "  routeopd study main --out runs/pair --student A --teacher B --prompts train.jsonl --suite "
+      "math=math.jsonl --lr 1e-6");
   app.callback([arguments] { run_study(*arguments); });
 }
 

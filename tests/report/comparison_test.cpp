@@ -72,7 +72,8 @@ TEST(MacroReport, ShowsPairsThenMeans) {
   const grade::MacroRow aime{"aime", 2, 0.1, 0.2, {0.1, 0.05, 0.15}, {1, 2, 3, 4}};
   const grade::MacroRow all{"average", 2, 0.3, 0.45, {0.15, 0.1, 0.2}, {5, 6, 7, 8}};
   EXPECT_EQ(
-      macro_report({{example_comparison(), example_comparison()}, {.draws = 500}, {aime}, all}, table::TableFormat::kText),
+      macro_report({{example_comparison(), example_comparison()}, {.draws = 500}, {aime}, all},
+                   table::TableFormat::kText),
       "A → B, average over suites      A      B    B-A     95 % interval  both  A only  B only  neither\n"
       "--------------------------  -----  -----  -----  ----------------  ----  ------  ------  -------\n"
       "runs/a → runs/b             30.00  31.25  +1.25  [-10.00, +12.50]    43       9      80      356\n"

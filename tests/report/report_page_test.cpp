@@ -128,7 +128,7 @@ case "$asked" in
 *) printf '%s\n' '{{"svg":"<svg width=\"9\" height=\"9\"><path d=\"M0,0\"/></svg>"}}' ;;
 esac
 )sh",
-                                            answer));
+                                                    answer));
     const Report report{
         .title = "t", .verdict = {}, .sections = {{"s", {block_of("x", true)}}}, .missing = {}};
     return write_report(report, {.page = home_.path() / "page.html", .figures = figures(), .tables = {}});
