@@ -140,12 +140,12 @@ class Resume(Case):
         stop()
         self.train("run", *settings, "--set", "eval.n=1", "--resume")
         self.assertEqual((directory / "summary.json").read_text(), summary)
-        self.assertIn("marked ", (directory / "responses.jsonl").read_text())
+        self.assertTrue("marked " in (directory / "responses.jsonl").read_text())
         # [eval] may change when a run is resumed: what was half-way under other settings is made anew, what is complete stays.
         stop()
         self.train("run", *settings, "--set", "eval.n=2", "--resume")
         self.assertEqual(json.loads((directory / "summary.json").read_text())["decoding"]["n"], 2)
-        self.assertNotIn("marked ", (directory / "responses.jsonl").read_text())
+        self.assertFalse("marked " in (directory / "responses.jsonl").read_text())
         self.train("run", *settings, "--set", "eval.n=1", "--resume")
         self.assertEqual(json.loads((directory / "summary.json").read_text())["decoding"]["n"], 2)
 

@@ -29,6 +29,49 @@ TEST(StepMetrics, ALineReadsBackEqual) {
   EXPECT_TRUE(line["grad_norm"].is_null()) << "what is not known is null, not missing";
 }
 
+// Each name is written from its own member, and read into it.
+TEST(StepMetrics, EveryNameHasItsMember) {
+  using M = StepMetrics;
+  const std::vector<std::pair<std::string, M::Value M::*>> values = {{"loss", &M::loss},
+                                                                     {"lr", &M::lr},
+                                                                     {"grad_norm", &M::grad_norm},
+                                                                     {"mass", &M::mass},
+                                                                     {"concentration", &M::concentration},
+                                                                     {"budget", &M::budget},
+                                                                     {"saturated", &M::saturated},
+                                                                     {"coverage", &M::coverage},
+                                                                     {"routed_share", &M::routed_share},
+                                                                     {"student_mass", &M::student_mass},
+                                                                     {"teacher_mass", &M::teacher_mass},
+                                                                     {"entropy", &M::entropy},
+                                                                     {"teacher_entropy", &M::teacher_entropy},
+                                                                     {"capture_error", &M::capture_error},
+                                                                     {"response_tokens", &M::response_tokens},
+                                                                     {"clip_ratio", &M::clip_ratio}};
+  const std::vector<std::pair<std::string, std::int64_t M::*>> counts = {
+      {"step", &M::step},
+      {"tokens", &M::tokens},
+      {"skipped_updates", &M::skipped_updates},
+      {"floored", &M::floored},
+      {"teacher_calls", &M::teacher_calls},
+      {"teacher_tokens", &M::teacher_tokens}};
+  EXPECT_EQ(values.size() + counts.size() + 3, step_metric_fields().size()) << "validity, time, memory";
+  M metrics;
+  for (std::size_t i = 0; i < values.size(); ++i) metrics.*values[i].second = 0.5 + static_cast<double>(i);
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    metrics.*counts[i].second = 100 + static_cast<std::int64_t>(i);
+  const Json line = json_of(metrics);
+  const M read = step_metrics_of(line);
+  for (const auto& [name, member] : values) {
+    EXPECT_EQ(line[name], *(metrics.*member)) << name;
+    EXPECT_EQ(read.*member, metrics.*member) << name;
+  }
+  for (const auto& [name, member] : counts) {
+    EXPECT_EQ(line[name], metrics.*member) << name;
+    EXPECT_EQ(read.*member, metrics.*member) << name;
+  }
+}
+
 // The names and their order in the file are a promise; a new one is added here.
 TEST(StepMetrics, HaveThePromisedNames) {
   std::vector<std::string> names;
