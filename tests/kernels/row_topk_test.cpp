@@ -159,7 +159,8 @@ TEST_P(RowTopkOnTarget, NanAndPlusInfAreRecognisable) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryTarget, RowTopkOnTarget, ::testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
+INSTANTIATE_TEST_SUITE_P(EveryTarget, RowTopkOnTarget,
+                         ::testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
                          [](const auto& target) { return std::string(hwy::TargetName(target.param)); });
 
 TEST(RowTopk, TakesTilesInAnyOrderAndMergesStates) {
