@@ -122,10 +122,12 @@ TEST(VocabularyTiles, EqualPlainLoopsOnEveryTarget) {
 }
 
 TEST(VocabularyTiles, GiveTheSameBitsForAnyNumberOfThreads) {
-  const TileProblem problem(205, 24, 9001, 32, RowType::kBFloat16);  // three blocks of rows, 16 tiles
-  const TileAnswers expected = problem.score({});
-  problem.expect_close(expected, 1e-5);
-  for (const int threads : {2, 3, 8}) expect_same_bits(problem.score(in_threads(threads)), expected);
+  for (const RowType type : {RowType::kFloat32, RowType::kBFloat16}) {
+    const TileProblem problem(205, 24, 9001, 32, type, 3);  // three blocks of rows, 16 tiles
+    const TileAnswers expected = problem.score({});
+    problem.expect_close(expected, 1e-5);
+    for (const int threads : {2, 3, 8}) expect_same_bits(problem.score(in_threads(threads)), expected);
+  }
 }
 
 TEST(VocabularyTiles, KeptLogitsChangeNothing) {
