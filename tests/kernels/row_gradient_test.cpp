@@ -129,7 +129,7 @@ TEST(RowGradient, MixesDenseAndSparseContributions) {
                {});  // added to 5, written over zero
   EXPECT_EQ(column(), (std::vector<float>{5, 5, 6, 5, 5, 5, 0, 1, 0, 1}));
   EXPECT_EQ(gradient.touched_rows(), 8);
-  EXPECT_EQ(gradient.dense_rows(), 6);
+  EXPECT_EQ(gradient.dense_row_count(), 6);
   gradient.clear(in_threads(3));
   EXPECT_EQ(grad, std::vector<float>(grad.size(), 0.0F));
   EXPECT_EQ(gradient.touched_rows(), 0);

@@ -80,7 +80,7 @@ TEST(PageSvg, RefusesWhatActsOrFetches) {
                            "\xff"})
     EXPECT_THAT(refusal(around(body)), HasSubstr("which a page does not take")) << body;
   EXPECT_THAT(refusal("<?xml version=\"1.0\"?>" + around("")), HasSubstr("another beginning"));
-  EXPECT_THAT(refusal(around("") + "<script/>"), HasSubstr("behind its end"));
+  EXPECT_THAT(refusal(around("") + "<script/>"), HasSubstr("after its end"));
   EXPECT_THAT(refusal("<svg>"), HasSubstr("does not take"));
   EXPECT_THAT(refusal(""), HasSubstr("another beginning"));
   std::string deep;

@@ -302,7 +302,7 @@ TEST(StudyTables, TrainingIsTheMeanOverSeeds) {
 
 TEST(StudyTables, CostHasRatiosAndThePapersRowOfTheSameSetting) {
   EXPECT_EQ(cell("cost", "routeopd", "relative time [95 %]"), "1.040 [1.030, 1.050]");
-  EXPECT_EQ(cell("cost", "routeopd", "ms a step"), "550.0");
+  EXPECT_EQ(cell("cost", "routeopd", "ms per step"), "550.0");
   EXPECT_EQ(cell("cost", "routeopd", "peak MB"), "504");
   EXPECT_EQ(cell("cost", "routeopd", "relative teacher calls"), "1.00");
   EXPECT_EQ(cell("cost", "routeopd", "paper peak GB"), "65.0");

@@ -40,11 +40,11 @@ class RowGradient {
   // Sets every touched row back to zero.
   void clear(const ParallelFor& parallel);
 
-  // Forgets what was touched, after the caller has zeroed rows [0, dense_rows()) and visited_rows().
+  // Forgets what was touched, after the caller has zeroed rows [0, dense_row_count()) and visited_rows().
   void forget();
 
   std::int64_t touched_rows() const;
-  std::int64_t dense_rows() const { return dense_rows_; }
+  std::int64_t dense_row_count() const { return dense_rows_; }
   std::span<const std::int32_t> visited_rows() const { return visited_; }
 
  private:

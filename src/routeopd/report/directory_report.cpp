@@ -53,7 +53,7 @@ Block runs_table(const std::vector<RunFiles>& runs) {
                           {"length"},
                           {"routed %"},
                           {"Avg@n %"},
-                          {"s a step"}});
+                          {"s per step"}});
   for (const RunFiles& run : runs) {
     const StepMetrics last = run.metrics.empty() ? StepMetrics() : run.metrics.back();
     double seconds = 0;

@@ -123,7 +123,7 @@ class Reader {
       at_ = next;
     } while (!open_.empty());
     skip_space();
-    if (at_ != svg_.size()) refuse("something behind its end");
+    if (at_ != svg_.size()) refuse("something after its end");
     return out;
   }
 

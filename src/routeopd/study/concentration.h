@@ -28,8 +28,8 @@ struct ConcentrationSums {
   Json json(const std::string& suite, const std::string& problem) const;
 };
 
-// Four responses a problem at temperature 1, read by the teacher, routed as the study's `routeopd`. The file
-// appears whole.
+// Four responses per problem at temperature 1, read by the teacher, routed as the study's `routeopd`. The
+// file appears whole.
 void write_concentration(const std::filesystem::path& path, const LoadedPair& pair,
                          const StudyOptions& options,
                          const std::function<void(std::int64_t done, std::int64_t total)>& watch = {});

@@ -51,9 +51,9 @@ std::optional<double> relative_calls(const Json& cost, const Json& entry) {
 Block cost_block(const StudyView& view) {
   Block block = titled("cost", "A step's time and memory");
   TextTable table =
-      number_table({"arm", "k", "m", "ms a step", "learner ms", "tokens/s", "peak MB",
+      number_table({"arm", "k", "m", "ms per step", "learner ms", "tokens/s", "peak MB",
                     "relative teacher calls", "relative time [95 %]", "relative learner time [95 %]",
-                    "paper s a step", "paper learner s", "paper tokens/s", "paper peak GB",
+                    "paper s per step", "paper learner s", "paper tokens/s", "paper peak GB",
                     "paper teacher calls", "paper relative time", "paper relative learner time"});
   for (const Json& entry : list_at(view.results.cost, "arms")) {
     const std::string name = text_at(entry, "name");

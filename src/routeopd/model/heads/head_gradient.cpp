@@ -64,7 +64,7 @@ void HeadGradient::clear() {
     return;
   }
   const at::NoGradGuard no_grad;
-  grad_VH_.narrow(0, 0, rows_.dense_rows()).zero_();
+  grad_VH_.narrow(0, 0, rows_.dense_row_count()).zero_();
   const std::vector<std::int32_t> visited(rows_.visited_rows().begin(), rows_.visited_rows().end());
   if (!visited.empty()) grad_VH_.index_fill_(0, at::tensor(visited, at::kLong).to(grad_VH_.device()), 0);
   rows_.forget();

@@ -74,7 +74,7 @@ State state_of(const Json& example) {
   if (const auto action = example.find("action"); action != example.end())
     state.action = whole_at(*action, "id");
   const std::string choice = text_at(example, "choice");
-  state.where = fmt::format("The state is a real one of the bank{}, behind “{}”.",
+  state.where = fmt::format("The state is a real one of the bank{}, after “{}”.",
                             choice.empty() ? "" : fmt::format(" ({})", short_text(choice, 160)),
                             end_of_text(text_at(example, "prefix"), 80));
   return state;
