@@ -28,15 +28,15 @@ function(routeopd_library name)
 endfunction()
 
 # Compiles a target in a few large units behind a precompiled header (docs/decisions/0009 has the measurements).
-# Names in anonymous namespaces are therefore unique within a folder. Two kinds of file stay units of their own:
-# Highway's, which include themselves once per instruction set, at -O3; and nothing else.
+# Names in anonymous namespaces are therefore unique within a folder. Highway's files, which include themselves once per
+# instruction set, stay units of their own.
 function(routeopd_fast_compile target torch)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${ROUTEOPD_UNITY} UNITY_BUILD_BATCH_SIZE 16)
   foreach(source ${ARGN})
     file(STRINGS ${source} per_target REGEX "HWY_TARGET_INCLUDE" LIMIT_COUNT 1)
     if(per_target)
       set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES
-                                  SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS -O3)
+                                  SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
     endif()
   endforeach()
   if(torch)

@@ -4,8 +4,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
-#include <hwy/targets.h>
 
 #include <bit>
 #include <cmath>
@@ -20,6 +18,7 @@
 #include "routeopd/kernels/head_rows.h"
 #include "routeopd/kernels/packed_gemm.h"
 #include "routeopd/kernels/parallel_for.h"
+#include "testing_targets.h"
 
 namespace routeopd::kernels::testing {
 
@@ -126,19 +125,6 @@ inline ParallelFor in_threads(int threads) {
               work(begin + first, begin + last);
             });
           }};
-}
-
-// Runs `check` once on each instruction set that this machine and this build have.
-template <class Check>
-void for_each_target(const Check& check) {
-  const std::vector<std::int64_t> targets = hwy::SupportedAndGeneratedTargets();
-  ASSERT_FALSE(targets.empty());
-  for (const std::int64_t target : targets) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    check();
-    hwy::SetSupportedTargetsForTest(0);
-  }
 }
 
 inline double largest_difference(std::span<const float> values, std::span<const double> expected) {

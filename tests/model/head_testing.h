@@ -6,7 +6,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -26,6 +25,7 @@
 #include "routeopd/base/system.h"
 #include "routeopd/model/heads/head_gradient.h"
 #include "testing_errors.h"
+#include "testing_targets.h"
 
 namespace routeopd::model::testing {
 
@@ -101,19 +101,6 @@ inline void expect_identical(const HeadResult& actual, const HeadResult& expecte
   EXPECT_EQ(actual.loss, expected.loss);
   EXPECT_TRUE(at::equal(actual.grad_hidden, expected.grad_hidden));
   EXPECT_TRUE(at::equal(actual.grad_weight, expected.grad_weight));
-}
-
-// Runs `check` once on each instruction set that this machine and this build have.
-template <class Check>
-void for_each_target(const Check& check) {
-  const std::vector<std::int64_t> targets = hwy::SupportedAndGeneratedTargets();
-  ASSERT_FALSE(targets.empty());
-  for (const std::int64_t target : targets) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    check();
-    hwy::SetSupportedTargetsForTest(0);
-  }
 }
 
 // Runs `work` with n threads.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "report/figure_testing.h"
 #include "routeopd/report/arms.h"
 #include "routeopd/report/charts/eval_charts.h"
 #include "routeopd/report/charts/palette.h"
@@ -22,10 +23,6 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-const Json& rows_of(const Block& block) {
-  return block.chart.at("data").at("values");
-}
 
 // Every block of the figure functions without data.
 std::vector<Block> empty_figures() {
@@ -70,25 +67,11 @@ std::vector<Block> full_figures() {
 }
 
 TEST(Charts, SayWhatIsMissingWithoutData) {
-  for (const Block& block : empty_figures()) {
-    EXPECT_TRUE(block.chart.is_null()) << block.id;
-    EXPECT_EQ(block.missing.size(), 1U) << block.id;
-    EXPECT_FALSE(block.table) << block.id;
-  }
+  expect_missing(empty_figures());
 }
 
 TEST(Charts, HaveTitleDescriptionDataAndTable) {
-  for (const Block& block : full_figures()) {
-    ASSERT_TRUE(block.chart.is_object()) << block.id;
-    EXPECT_EQ(block.chart["title"], block.title);
-    EXPECT_GT(block.chart["description"].get<std::string>().size(), 40U) << block.id;
-    EXPECT_GT(block.words.size(), 40U) << block.id;
-    EXPECT_FALSE(rows_of(block).empty()) << block.id;
-    ASSERT_TRUE(block.table) << block.id;
-    EXPECT_FALSE(block.table->rows().empty()) << block.id;
-    EXPECT_TRUE(block.missing.empty()) << block.id;
-    EXPECT_EQ(block.chart.dump().find("\"url\""), std::string::npos) << block.id;  // nothing is fetched
-  }
+  expect_whole(full_figures());
 }
 
 TEST(Charts, ScalarCreditShowsEveryIdAndTheRest) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "report/figure_testing.h"
 #include "routeopd/study/component_contrasts.h"
 #include "routeopd/study/cost_tradeoff.h"
 #include "routeopd/study/phase_portrait.h"
@@ -11,9 +12,7 @@
 namespace routeopd::study {
 namespace {
 
-const Json& rows_of(const Block& block) {
-  return block.chart.at("data").at("values");
-}
+using report::rows_of;
 
 // Every block of the figure functions without data.
 std::vector<Block> empty_figures() {
@@ -32,25 +31,11 @@ std::vector<Block> full_figures() {
 }
 
 TEST(StudyFigures, SayWhatIsMissingWithoutData) {
-  for (const Block& block : empty_figures()) {
-    EXPECT_TRUE(block.chart.is_null()) << block.id;
-    EXPECT_EQ(block.missing.size(), 1U) << block.id;
-    EXPECT_FALSE(block.table) << block.id;
-  }
+  report::expect_missing(empty_figures());
 }
 
 TEST(StudyFigures, HaveTitleDescriptionDataAndTable) {
-  for (const Block& block : full_figures()) {
-    ASSERT_TRUE(block.chart.is_object()) << block.id;
-    EXPECT_EQ(block.chart["title"], block.title);
-    EXPECT_GT(block.chart["description"].get<std::string>().size(), 40U) << block.id;
-    EXPECT_GT(block.words.size(), 40U) << block.id;
-    EXPECT_FALSE(rows_of(block).empty()) << block.id;
-    ASSERT_TRUE(block.table) << block.id;
-    EXPECT_FALSE(block.table->rows().empty()) << block.id;
-    EXPECT_TRUE(block.missing.empty()) << block.id;
-    EXPECT_EQ(block.chart.dump().find("\"url\""), std::string::npos) << block.id;  // nothing is fetched
-  }
+  report::expect_whole(full_figures());
 }
 
 TEST(StudyFigures, TheAreaOfAMarkerIsTheMemory) {
