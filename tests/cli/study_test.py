@@ -28,7 +28,8 @@ def sized(**other):
 
 
 SIZE = sized()
-TINY = [*SIZE, "--arms", "sampled_rkl,routeopd"]
+ONE_RATE = ["--lr", "5e-5"]
+TINY = [*SIZE, *ONE_RATE, "--arms", "sampled_rkl,routeopd"]
 
 
 def run(*arguments, **more):
@@ -93,7 +94,7 @@ class Whole(Case):
     def test_a_study_leaves_what_its_manifest_says(self):
         self.assertEqual(self.answer.returncode, 0, self.answer.stderr)
         study = self.study(self.whole)
-        self.assertEqual((study["kind"], study["version"]), ("study", 1))
+        self.assertEqual((study["kind"], study["version"]), ("study", 2))
         self.assertTrue(study["pair"]["laboratory"])
         self.assertEqual(study["options"]["seeds"], [42])
         self.assertFalse(study["options"]["quick"])
@@ -181,8 +182,8 @@ class Whole(Case):
         broken = self.path / "broken"
         broken.mkdir()
         for text, sentence in (("{", "study.json"), ("[]", "study.json"), ("{}", "is no study"),
-                               ('{"kind": "study", "version": 2}', "is no study of version 1"),
-                               ('{"kind": "study", "version": 1}', "cannot be resumed")):
+                               ('{"kind": "study", "version": 1}', "is no study of version 2"),
+                               ('{"kind": "study", "version": 2}', "cannot be resumed")):
             (broken / "study.json").write_text(text)
             self.refuses(sentence, "main", "--out", broken)
         good = self.study(self.whole)
@@ -277,7 +278,7 @@ class Resume(Case):
 
     def test_between_two_checkpoints_the_last_one_is_there(self):
         # fixed_low is no main arm: no checkpoint of its is held for the probes. Steps take long enough to be stopped in.
-        options = [*sized(steps=4, prompts_per_step=32, n=4), "--save-every", "2", "--arms", "fixed_low"]
+        options = [*sized(steps=4, prompts_per_step=32, n=4), *ONE_RATE, "--save-every", "2", "--arms", "fixed_low"]
         run = "runs/fixed_low-seed42"
 
         def in_the_last_step(out):
@@ -321,10 +322,113 @@ class Resume(Case):
         self.assert_same(out)
 
 
+class Tune(Case):
+    """Rates are chosen on validation problems alone, trial by trial, and every arm then trains at its own."""
+    OPTIONS = [*sized(every=0), "--arms", "sampled_rkl,routeopd,exact", "--template", TEMPLATE, "--max-new", "60", "--lrs",
+               "1e-4,1e-3,3e-3", "--tune-seeds", "1", "--tune-problems", "6", "--tune-samples", "2"]
+
+    @classmethod
+    def setUpClass(cls):
+        rows = (LAB / "train.jsonl").read_text().splitlines(keepends=True)
+        for name, chosen in (("rest", rows[64:]), ("validation", rows[:8])):
+            (cls.path / f"{name}.jsonl").write_text("".join(chosen))
+        shutil.copy(LAB / "heldout.jsonl", cls.path / "suite.jsonl")
+        cls.tuned = cls.path / "tuned"
+        cls.answer = run(*cls.pair(), "--out", cls.tuned, *cls.OPTIONS)
+
+    @classmethod
+    def pair(cls, suite="suite.jsonl", validation="validation.jsonl"):
+        return ["main", "--student", LAB / "base", "--teacher", LAB / "teacher", "--prompts", cls.path / "rest.jsonl",
+                "--suite", f"words={cls.path / suite}", "--validation", cls.path / validation]
+
+    def record(self, out):
+        return json.loads((out / "tune.json").read_text())
+
+    def test_each_arm_trains_at_its_own_rate_and_all_at_the_shared_one(self):
+        self.assertEqual(self.answer.returncode, 0, self.answer.stderr)
+        record, study = self.record(self.tuned), self.study(self.tuned)
+        self.assertTrue(record["complete"])
+        self.assertEqual([arm["arm"] for arm in record["arms"]], ["sampled_rkl", "routeopd"])
+        for arm in record["arms"]:
+            self.assertEqual([point["lr"] for point in arm["rates"] if point["lr"] in record["lrs"]], record["lrs"])
+            self.assertEqual(len(arm["rates"]), 3 + arm["extended"])
+            best = max(point["mean"] for point in arm["rates"])
+            self.assertEqual(arm["lr"], min(p["lr"] for p in arm["rates"] if p["mean"] >= best - 0.003 - 1e-12))
+        own = {arm["arm"]: arm["lr"] for arm in record["arms"]}
+        own["exact"] = own["routeopd"]
+        self.assertEqual(record["shared_lr"], min(own.values()), "the lower median of two")
+        self.assertEqual(len(study["runs"]), 6)
+        for entry in study["runs"]:
+            lr = record["shared_lr"] if entry["shared"] else own[entry["name"]]
+            self.assertEqual(entry["lr"], lr)
+            self.assertIn(f"\nlr = {lr}", (self.tuned / entry["path"] / "recipe.toml").read_text())
+            self.assertEqual("-shared" in entry["path"], entry["shared"] and own[entry["name"]] != lr)
+        self.assertEqual(set(study["parts"]), {"tune", "main"})
+
+    def test_trials_see_validation_problems_alone(self):
+        validation = {row["id"] for row in lines_of(self.path / "validation.jsonl")}
+        for trial in self.record(self.tuned)["trials"]:
+            place = self.tuned / "tune" / f"{trial['arm']}-lr{trial['lr']:.15g}-seed{trial['seed']}"
+            responses = lines_of(place / "eval/step_2/responses.jsonl")
+            self.assertEqual(len(responses), 12)
+            self.assertEqual({row["suite"] for row in responses}, {"validation"})
+            self.assertLessEqual({row["problem"] for row in responses}, validation)
+            self.assertEqual(sum(row["correct"] for row in responses) / 12, trial["avg"])
+            self.assertEqual(trial["seed"], 142)
+            self.assertFalse((place / "checkpoints").exists())
+
+    def test_another_answer_to_every_held_out_problem_changes_no_choice(self):
+        rows = [{**row, "answer": "-1"} for row in lines_of(self.path / "suite.jsonl")]
+        (self.path / "wrong.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        out = self.path / "wrong"
+        self.succeeds(*self.pair("wrong.jsonl"), "--out", out, *self.OPTIONS, "--quiet")
+        self.assertEqual(self.record(out), self.record(self.tuned))
+        summary = json.loads((out / self.study(out)["evals"]["teacher"] / "summary.json").read_text())
+        self.assertEqual(summary["avg"], 0, "the held-out problems are those with the wrong answers")
+
+    def test_a_validation_problem_that_is_held_out_or_trained_on_is_refused(self):
+        own = (self.path / "validation.jsonl").read_text()
+        for name, other in (("held", "suite.jsonl"), ("trained", "rest.jsonl")):
+            # The last problem of the file, which --problems would leave out of the evaluation.
+            taken = (self.path / other).read_text().splitlines(keepends=True)[-1]
+            (self.path / f"{name}.jsonl").write_text(own + taken)
+            self.refuses("which a learning rate must not be chosen by", *self.pair(validation=f"{name}.jsonl"), "--out",
+                         self.path / name, *self.OPTIONS)
+            self.assertFalse((self.path / name).exists())
+
+    def test_killed_it_resumes_to_the_same_choice(self):
+        out = self.path / "killed"
+        process = subprocess.Popen([PROGRAM, "study", *map(str, self.pair()), "--out", out, *self.OPTIONS], cwd=SOURCE,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(6000):
+            if (out / "tune.json").exists() or process.poll() is not None:
+                break
+            time.sleep(0.005)
+        process.kill()
+        self.assertEqual(process.wait(60), -9)
+        self.assertFalse(self.record(out)["complete"])
+        self.succeeds("main", "--out", out, "--quiet")
+        self.assertEqual(self.record(out), self.record(self.tuned))
+        self.assertEqual(self.study(out)["runs"], self.study(self.tuned)["runs"])
+        for entry in self.study(out)["runs"]:
+            name = f"{entry['eval']}/responses.jsonl"
+            self.assertEqual((out / name).read_bytes(), (self.tuned / name).read_bytes())
+
+    def test_rates_from_a_record(self):
+        out = self.path / "taken"
+        self.succeeds(*self.pair(), "--out", out, *self.OPTIONS, "--rates", self.tuned / "tune.json", "--quiet")
+        self.assertEqual(self.study(out)["runs"], self.study(self.tuned)["runs"])
+        self.assertEqual(self.study(out)["notes"], [])
+        self.assertFalse((out / "tune").exists())
+        self.refuses("leave --lr out", "tune", *self.pair()[1:], "--out", self.path / "given", *TINY, "--template", TEMPLATE)
+        self.refuses("--validation FILE", "tune", *self.pair()[1:-2], "--out", self.path / "given", *self.OPTIONS)
+        self.assertFalse((self.path / "given").exists())
+
+
 class Parts(Case):
     def test_a_part_alone_makes_what_it_needs(self):
         out = self.path / "sweeps"
-        self.succeeds("sweeps", "--lab", LAB, "--out", out, *SIZE, "--arms", "routeopd,routeopd-k4,routeopd-m1,fixed_low",
+        self.succeeds("sweeps", "--lab", LAB, "--out", out, *SIZE, *ONE_RATE, "--arms", "routeopd,routeopd-k4,routeopd-m1,fixed_low",
                       "--quiet")
         study = self.study(out)
         self.assertEqual(set(study["parts"]), {"sweeps"})
@@ -341,7 +445,8 @@ class Parts(Case):
     def test_any_pair(self):
         out = self.path / "pair"
         pair = ("--student", LAB / "base", "--teacher", LAB / "teacher", "--prompts", LAB / "train.jsonl")
-        small = (*TINY, "--template", TEMPLATE, "--max-new", "60", "--quiet")
+        tiny = [*SIZE, "--arms", "sampled_rkl,routeopd"]
+        small = (*tiny, "--template", TEMPLATE, "--max-new", "60", "--quiet")
         self.succeeds("main", "--out", out, *pair, *small, "--suite", f"words={LAB / 'heldout.jsonl'}")
         study = self.study(out)
         self.assertFalse(study["pair"]["laboratory"])
@@ -370,7 +475,8 @@ class Parts(Case):
     def test_the_bank_has_its_states_however_few_problems_are_graded(self):
         out = self.path / "one-problem"
         # One answer has at most 80 states.
-        self.succeeds("mechanism", "--lab", LAB, "--out", out, *sized(problems=1, states=100), "--arms", "routeopd", "--quiet")
+        self.succeeds("mechanism", "--lab", LAB, "--out", out, *sized(problems=1, states=100), *ONE_RATE, "--arms", "routeopd",
+                      "--quiet")
         self.assertEqual(self.probe(out, "arms")["bank"]["states"], 100)
         self.assertEqual(self.study(out)["notes"], [])
 

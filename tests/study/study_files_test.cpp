@@ -30,6 +30,10 @@ class Files : public testing::Test {
     directory_.write("lab/heldout.jsonl", "{}\n");
     request_.pair = laboratory_pair(directory_.path() / "lab");
   }
+  void with_validation() {
+    directory_.write("lab/validation.jsonl", "{}\n");
+    request_.pair = laboratory_pair(directory_.path() / "lab");
+  }
   std::filesystem::path out() const { return directory_.path() / "study"; }
   std::string error() const {
     return error_of([&] { StudyFiles files(out(), request_); });
@@ -151,6 +155,7 @@ TEST_F(Files, APartIsDoneWhileAllOfItIsThere) {
   request_.settings = {{"arms", "sampled_rkl,routeopd"}, {"seeds", 1}};
   StudyFiles files(out(), request_);
   for (const std::string& part : part_names()) {
+    if (part == "tune") continue;
     EXPECT_FALSE(is_done(files, part)) << part;
     fill(files, part);
     EXPECT_TRUE(is_done(files, part)) << part;
@@ -196,7 +201,7 @@ TEST_F(Files, WithoutASuiteEveryPartButCostSaysSo) {
   request_.settings = {{"arms", "sampled_rkl,full_rkl"}, {"seeds", 1}};
   const StudyFiles files(out(), request_);
   for (const std::string& part : part_names()) {
-    if (part == "cost") {
+    if (part == "cost" || part == "tune") {
       EXPECT_EQ(lack_of(files, part), "");
     } else {
       EXPECT_THAT(lack_of(files, part), HasSubstr("there is no accuracy")) << part;
@@ -206,6 +211,99 @@ TEST_F(Files, WithoutASuiteEveryPartButCostSaysSo) {
   const StudyPace work = work_left(files, {"mechanism"});
   EXPECT_EQ(work.evaluations(), 0) << "neither a concentration nor the untrained";
   EXPECT_EQ(work.rows(), 2 + 1);
+}
+
+// A record of two arms, of which sampled_rkl's rate is the shared one.
+Json two_rates() {
+  const StudyOptions options =
+      with_settings(default_options(true, false),
+                    {{"tune_arms", "sampled_rkl,routeopd"}, {"lrs", "1e-4,2e-4,4e-4,8e-4"}, {"steps", 3}});
+  std::vector<Trial> done;
+  while (std::optional<Trial> trial = next_trial(options, done)) {
+    trial->average = trial->lr == (trial->arm == "routeopd" ? 4e-4 : 2e-4) ? 0.9 : 0.5;
+    done.push_back(*trial);
+  }
+  return tuning_json(options, done, {{"student", "?"}}, chosen_rates(options, done));
+}
+
+TEST_F(Files, TuneBeforeWhatTrains) {
+  with_validation();
+  request_.settings = {{"steps", 3}, {"seeds", 1}, {"arms", "sampled_rkl,routeopd"}};
+  StudyFiles files(out(), request_);
+  EXPECT_TRUE(files.options().tuned());
+  EXPECT_THAT(with_tuning(files, {"main"}), ElementsAre("tune", "main"));
+  EXPECT_THAT(with_tuning(files, {"mechanism"}), ElementsAre("tune", "mechanism"));
+  EXPECT_THAT(with_tuning(files, {"tune", "main"}), ElementsAre("tune", "main"));
+  EXPECT_THAT(with_tuning(files, {"cost"}), ElementsAre("cost"));
+  // Two arms, five rates, two seeds; then two arms at their own rates and two at the shared one, and the two
+  // that are not trained. One run is looked at on the way, once at the end alone for steps below 5.
+  StudyPace work = work_left(files, {"tune"});
+  EXPECT_EQ(work.steps(), 20 * 3);
+  EXPECT_EQ(work.evaluations(), 20);
+  work = work_left(files, {"main"});
+  EXPECT_EQ(work.steps(), 4 * 3);
+  EXPECT_EQ(work.evaluations(), 4 + 2);
+  EXPECT_FALSE(is_done(files, "tune"));
+  directory_.write("study/tune.json", two_rates().dump());
+  files.put(StudyFiles::kTuning);
+  files.finish("tune", true, 1, "");
+  EXPECT_TRUE(is_done(files, "tune"));
+  EXPECT_THAT(with_tuning(files, {"main"}), ElementsAre("main"));
+  std::filesystem::remove(out() / "tune.json");
+  EXPECT_FALSE(is_done(files, "tune"));
+}
+
+TEST_F(Files, WithoutValidationProblemsAllShareOneRate) {
+  const StudyFiles files(out(), request_);
+  EXPECT_FALSE(files.options().tuned());
+  EXPECT_EQ(files.rates().of(variant_named("full_rkl", files.options())), 5e-4);
+  EXPECT_THAT(with_tuning(files, {"tune", "main"}), ElementsAre("main"));
+}
+
+TEST_F(Files, RatesOfAnotherStudyAreTaken) {
+  with_validation();
+  const std::filesystem::path record = directory_.write("rates.json", two_rates().dump());
+  request_.settings = {{"rates", record.string()}, {"steps", 3}, {"seeds", 1}, {"arms", "sampled_rkl,exact"}};
+  {
+    StudyFiles files(out(), request_);
+    EXPECT_THAT(with_tuning(files, {"tune", "main"}), ElementsAre("main"));
+    const std::vector<PlannedRun> runs = runs_of(part_named("main"), files.options());
+    ASSERT_EQ(runs.size(), 4U);
+    const auto rate = [&](std::size_t i) { return files.rate_of(runs[i]); };
+    EXPECT_THAT((std::vector{rate(0), rate(1), rate(2), rate(3)}), ElementsAre(2e-4, 4e-4, 2e-4, 2e-4));
+    EXPECT_EQ(runs[3].name(), "exact-shared-seed42");
+    EXPECT_TRUE(files.is_own(runs[2]));
+    EXPECT_FALSE(files.is_own(runs[3]));
+    for (const std::size_t i : {0U, 3U}) {
+      put(StudyFiles::run_path(runs[i]) + "/metrics.jsonl");
+      put_eval(StudyFiles::eval_path(runs[i], 3));
+    }
+    for (const PlannedRun& planned : runs) files.record(planned, true);
+    EXPECT_TRUE(files.complete(runs[0]));
+    EXPECT_FALSE(files.complete(runs[1])) << "its files are not there";
+    EXPECT_TRUE(files.complete(runs[2])) << "it is the arm's own run";
+    EXPECT_TRUE(files.complete(runs[3]));
+    const Json& entries = files.manifest()["runs"];
+    ASSERT_EQ(entries.size(), 4U);
+    EXPECT_EQ(entries[2]["path"], "runs/sampled_rkl-seed42");
+    EXPECT_EQ(entries[2]["shared"], true);
+    EXPECT_EQ(entries[3]["path"], "runs/exact-shared-seed42");
+    EXPECT_EQ(entries[1]["lr"], 4e-4);
+    EXPECT_THAT(files.manifest()["notes"].dump(), HasSubstr("another content of student"));
+  }
+  EXPECT_EQ(error(), "");
+  std::filesystem::remove(record);  // the study has its own copy
+  EXPECT_EQ(error(), "");
+  EXPECT_EQ(StudyFiles(out(), request_).rates().shared, 2e-4);
+  request_.settings = {{"rates", "elsewhere.json"}};
+  EXPECT_THAT(error(), HasSubstr("another rates"));
+  const auto begun_with = [&](const Json& settings) {
+    request_.settings = settings;
+    return error_of([&] { StudyFiles files(directory_.path() / "other", request_); });
+  };
+  EXPECT_THAT(begun_with({{"rates", record.string()}}), HasSubstr("rates.json"));
+  EXPECT_THAT(begun_with({{"rates", record.string()}, {"lr", 1e-4}}), HasSubstr("exclude each other"));
+  EXPECT_FALSE(std::filesystem::exists(directory_.path() / "other"));
 }
 
 TEST_F(Files, AreOneProcessesAtATime) {

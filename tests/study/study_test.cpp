@@ -45,7 +45,13 @@ TEST(StudyOptions, EverySettingSurvivesTheManifest) {
                                     {"seeds", 2},
                                     {"main_seeds", 4},
                                     {"arms", "routeopd,exact"},
-                                    {"template", "raw"}});
+                                    {"template", "raw"},
+                                    {"lrs", "2e-4,1e-4"},
+                                    {"tune_seeds", Json::array({7})},
+                                    {"tune_arms", "exact"}});
+  EXPECT_EQ(options.lr, 1e-4);
+  EXPECT_THAT(options.lrs, ElementsAre(1e-4, 2e-4));
+  EXPECT_THAT(options.tune_seeds, ElementsAre(7));
   EXPECT_THAT(options.seeds, ElementsAre(42, 43));
   EXPECT_THAT(options.main_seeds, ElementsAre(42, 43, 44, 45));
   EXPECT_THAT(options.arms, ElementsAre("routeopd", "exact"));
@@ -63,6 +69,16 @@ TEST(StudyOptions, WhatMeansNothingIsRefused) {
   EXPECT_THAT(refused({{"arms", "sft"}}), HasSubstr("no arm sft"));
   EXPECT_THAT(refused({{"arms", "exact,exact"}}), HasSubstr("named twice"));
   EXPECT_THAT(refused({{"arms", 3}}), HasSubstr("arms"));
+  EXPECT_THAT(refused({{"arms", Json::object()}}), HasSubstr("arms: expected words"));
+  EXPECT_THAT(refused({{"lr", "fast"}}), HasSubstr("lr: expected a number or tuned"));
+  EXPECT_THAT(refused({{"lr", 0}}), HasSubstr("lr"));
+  EXPECT_THAT(refused({{"lrs", ""}}), HasSubstr("different rates"));
+  EXPECT_THAT(refused({{"lrs", "1e-4,1e-4"}}), HasSubstr("different rates"));
+  EXPECT_THAT(refused({{"lrs", "1e-4,x"}}), HasSubstr("lrs"));
+  EXPECT_THAT(refused({{"tune_arms", "sft"}}), HasSubstr("tune_arms: the study has no arm sft"));
+  EXPECT_THAT(refused({{"tune_seeds", Json::array({142, 43})}}),
+              HasSubstr("43 is a seed of the study's runs"));
+  EXPECT_THAT(refused({{"main_seeds", 102}}), HasSubstr("142 is a seed of the study's runs"));
 }
 
 TEST(Variants, AreDifferentObjectives) {
@@ -89,7 +105,11 @@ TEST(Variants, TheStudysOwnKAndMAreOneRun) {
 
 TEST(Variants, APartHasWhatItComparesWith) {
   StudyOptions options = default_options(true, false);
-  EXPECT_EQ(names_in("main", options).size(), 24U);
+  EXPECT_EQ(names_in("tune", options).size(), 0U) << "its trials depend on what they find";
+  EXPECT_EQ(names_in("main", options).size(), 2 * 24U);
+  EXPECT_THAT(names_in("main", options), Contains("full_fkl-shared-seed43"));
+  options.lr = 1e-4;
+  EXPECT_EQ(names_in("main", options).size(), 24U) << "all at one rate: once";
   EXPECT_EQ(names_in("ablations", options).size(), 45U);
   EXPECT_EQ(names_in("sweeps", options).size(), 30U);
   EXPECT_EQ(names_in("dynamics", options).size(), 8U);
@@ -114,7 +134,7 @@ TEST(Variants, HowARunIsMadeDoesNotDependOnThePart) {
       EXPECT_EQ(place->second, std::pair(run.every, run.hold)) << part << " " << run.name();
     }
   }
-  EXPECT_EQ(made.size(), 87U);
+  EXPECT_EQ(made.size(), 87U + 24U);
   EXPECT_EQ(made.at("routeopd-seed42"), std::pair(std::int64_t{5}, std::int64_t{15}));
   EXPECT_EQ(made.at("routeopd-seed43"), std::pair(std::int64_t{0}, std::int64_t{0}));
   EXPECT_EQ(made.at("fixed_low-seed42"), std::pair(std::int64_t{0}, std::int64_t{0}));

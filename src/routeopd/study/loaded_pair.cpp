@@ -10,7 +10,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Nothing is tuned for an arm: its settings are all that differs.
+constexpr const char* kValidation = "validation";  // the suite's name
+
+// What all arms share: their settings and learning rates are all that differs.
 train::Recipe shared_recipe(const StudyPair& pair, const StudyOptions& options) {
   train::Recipe recipe;
   recipe.student.path = pair.student;
@@ -20,7 +22,6 @@ train::Recipe shared_recipe(const StudyPair& pair, const StudyOptions& options) 
   recipe.rollout.prompts_per_step = options.prompts_per_step;
   recipe.rollout.n = options.n;
   recipe.rollout.max_new_tokens = options.max_new;
-  recipe.optimizer.lr = options.lr;
   recipe.train.steps = options.steps;
   recipe.checkpoint.every = options.save_every;
   recipe.checkpoint.keep = 0;  // the study removes those it does not need
@@ -57,6 +58,31 @@ void take_prompts(std::vector<Prompt>& taken, const std::vector<Prompt>& from, s
   }
 }
 
+// 0: all of them.
+void keep_first(eval::Suite& suite, std::int64_t problems) {
+  if (problems > 0 && problems < std::ssize(suite.prompts))
+    suite.prompts.resize(static_cast<std::size_t>(problems));
+}
+
+// A rate that was chosen by a problem of a suite, or by one that is trained on, is no fair one.
+void check_apart(const eval::Suite& validation, const std::vector<eval::Suite>& suites,
+                 const std::vector<Prompt>& trained) {
+  std::unordered_map<std::string_view, const Prompt*> problems;
+  for (const Prompt& prompt : validation.prompts) problems.emplace(prompt.text, &prompt);
+  const auto check = [&](const std::vector<Prompt>& others, const std::string& where) {
+    for (const Prompt& other : others) {
+      const auto same = problems.find(other.text);
+      if (same != problems.end())
+        throw UserError(
+            "{}: validation problem {} is problem {} of {}, which a learning rate must not be chosen by; "
+            "take it out of one of them",
+            validation.file, same->second->id, other.id, where);
+    }
+  };
+  for (const eval::Suite& suite : suites) check(suite.prompts, suite.file);
+  check(trained, "the training prompts");
+}
+
 }  // namespace
 
 LoadedPair::LoadedPair(const StudyPair& pair, const StudyOptions& options)
@@ -77,13 +103,20 @@ LoadedPair::LoadedPair(const StudyPair& pair, const StudyOptions& options)
     eval::Suite& suite =
         suites.emplace_back(eval::read_suite(name, path, protocol, pair.student, tokenizer_));
     take_prompts(bank_prompts_, suite.prompts, longest, options.states);
-    if (options.problems > 0 && options.problems < std::ssize(suite.prompts))
-      suite.prompts.resize(static_cast<std::size_t>(options.problems));
     if (!pair.laboratory) continue;
     for (const Prompt& prompt : suite.prompts)
       problems_[prompt.id] = problem_of(prompt, protocol.prompt_template, path);
   }
   take_prompts(bank_prompts_, prompts_, longest, options.states);
+  if (!pair.validation.empty() && options.tuned()) {
+    eval::Protocol chosen_by = protocol;
+    chosen_by.n = options.tune_samples;
+    eval::Suite suite = eval::read_suite(kValidation, pair.validation, chosen_by, pair.student, tokenizer_);
+    check_apart(suite, suites, prompts_);
+    keep_first(suite, options.tune_problems);
+    validation_.emplace(chosen_by, std::vector{std::move(suite)}, tokenizer_);
+  }
+  for (eval::Suite& suite : suites) keep_first(suite, options.problems);
   evaluator_.emplace(protocol, std::move(suites), tokenizer_);
 }
 

@@ -32,6 +32,8 @@ class LoadedPair {
   const tokenizer::Tokenizer& tokenizer() const { return tokenizer_; }
   const std::vector<eval::Suite>& suites() const { return evaluator_->suites(); }
   const run::SuiteEvaluator& evaluator() const { return *evaluator_; }
+  // On validation problems: what learning rates are chosen by. Knows no problem of a suite.
+  const run::SuiteEvaluator& validation() const { return validation_.value(); }
   const std::vector<Prompt>& prompts() const { return prompts_; }
 
   // What the states of a bank are drawn from: the suites' problems, all of them whatever `problems` says,
@@ -41,7 +43,7 @@ class LoadedPair {
   // Of a run that begins: the starting student's own copy, the teacher shared.
   train::Inputs inputs() const;
 
-  // The recipe of a run but for its arm, seed and directory.
+  // The recipe of a run but for its arm, learning rate, seed and directory.
   const train::Recipe& recipe() const { return recipe_; }
 
   // SuiteEvaluator::evaluate() and label(). Returns the average.
@@ -59,7 +61,7 @@ class LoadedPair {
   std::vector<Prompt> prompts_, bank_prompts_;
   std::int64_t too_long_ = 0;
   std::string contamination_warning_;
-  std::optional<run::SuiteEvaluator> evaluator_;
+  std::optional<run::SuiteEvaluator> evaluator_, validation_;
   std::unordered_map<std::string, lab::Problem> problems_;  // of the laboratory, by id
 };
 

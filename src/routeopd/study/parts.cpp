@@ -7,11 +7,18 @@ namespace routeopd::study {
 
 const std::vector<Part>& all_parts() {
   static const std::vector<Part> parts = {
+      {.name = "tune",
+       .what = "the learning rate of every arm, chosen on validation problems",
+       .families = {},
+       .beside = {},
+       .tune = true,
+       .untrained = false},
       {.name = "main",
        .what = "the main arms: accuracy with paired intervals, beside the untrained student and the teacher",
        .families = {Family::kMain},
        .beside = {},
        .seeds = PartSeeds::kMain,
+       .shared = true,
        .takes_named = true},
       {.name = "ablations",
        .what = "destination, objective and budget",
@@ -61,7 +68,7 @@ std::vector<std::string> part_names() {
 }
 
 std::string PlannedRun::name() const {
-  return fmt::format("{}-seed{}", variant.name, seed);
+  return fmt::format("{}{}-seed{}", variant.name, shared ? "-shared" : "", seed);
 }
 
 std::vector<PlannedRun> runs_of(const Part& part, const StudyOptions& options) {
@@ -86,6 +93,8 @@ std::vector<PlannedRun> runs_of(const Part& part, const StudyOptions& options) {
       const bool followed = variant.family == Family::kMain && seed == options.main_seeds.front();
       runs.push_back({variant, seed, followed ? options.every : 0, followed ? hold : 0});
     }
+    if (!part.shared || !options.tuned()) continue;
+    for (const Variant& variant : chosen) runs.push_back({.variant = variant, .seed = seed, .shared = true});
   }
   return runs;
 }

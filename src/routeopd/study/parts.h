@@ -21,6 +21,8 @@ struct Part {
   std::vector<Family> families;     // of the variants that it trains
   std::vector<std::string> beside;  // variants that they are compared with
   PartSeeds seeds = PartSeeds::kAll;
+  bool tune = false;           // chooses every arm's learning rate
+  bool shared = false;         // trains once more with one rate for all, where each has its own
   bool takes_named = false;    // trains whatever arms the user named, of all families
   bool untrained = true;       // evaluates the untrained student and the teacher, where there are suites
   bool concentration = false;  // of the teacher's demand on each problem
@@ -39,8 +41,9 @@ struct PlannedRun {
   std::uint64_t seed = 0;
   std::int64_t every = 0;  // steps between evaluations; 0: at the end alone
   std::int64_t hold = 0;   // the step whose checkpoint stays beside the last one; 0: none
+  bool shared = false;     // at the rate that all arms share, in place of the arm's own
 
-  std::string name() const;  // NAME-seedS
+  std::string name() const;  // NAME-seedS, NAME-shared-seedS
 };
 
 // The runs that a part needs, seed by seed, so that a study that is stopped has whole comparisons. How a run

@@ -20,7 +20,8 @@ class StudyDriver {
   StudyDriver(StudyFiles& files, const StudyWatch& watch)
       : files_(files), options_(files.options()), watch_(watch) {}
 
-  void run(const std::vector<std::string>& parts) {
+  void run(const std::vector<std::string>& asked) {
+    const std::vector<std::string> parts = with_tuning(files_, asked);
     pace_ = work_left(files_, parts);
     for (const std::string& name : parts) {
       if (is_done(files_, name)) continue;
@@ -40,6 +41,7 @@ class StudyDriver {
     if (part.untrained && !files_.pair().suites.empty()) {
       for (const char* name : kUntrained) evaluate(name);
     }
+    if (part.tune) make_tuning();
     make_runs(part);
     if (part.concentration) make_concentration();
     if (part.probes) make_probes();
@@ -77,6 +79,12 @@ class StudyDriver {
     for (std::size_t i = 0; i < runs.size(); ++i) {
       if (files_.complete(runs[i])) continue;
       check_interrupt();
+      // Made before: runs at the arms' own rates come first.
+      if (files_.is_own(runs[i])) {
+        files_.record(runs[i], true);
+        pace_.add(-options_.steps, -1);
+        continue;
+      }
       tell({.part = part.name,
             .what = runs[i].name(),
             .run = static_cast<std::int64_t>(i) + 1,
@@ -89,24 +97,62 @@ class StudyDriver {
   }
 
   void make_one(const PlannedRun& run) {
-    std::optional<std::int64_t> first;  // that this process makes; those before it are done
+    // The bank is that of the starting student, and comes before the first run that is probed on the way.
+    if (run.every > 0) freeze_states();
+    make_run(run, files_.rate_of(run), files_.path(), pair(), options_,
+             events_of([&](std::int64_t step) { return is_due(run, step, options_.steps); }));
+  }
+
+  // `due` says after which steps a run is evaluated.
+  StudyRunEvents events_of(std::function<bool(std::int64_t)> due) {
     StudyRunEvents events;
-    events.step = [&](const StepMetrics& metrics) {
+    // `first`: the step that this process makes first; those before it are done.
+    events.step = [this, due = std::move(due),
+                   first = std::optional<std::int64_t>()](const StepMetrics& metrics) mutable {
       if (!first) {
         first = metrics.step;
-        for (std::int64_t made = 1; made < metrics.step; ++made)
-          pace_.add(-1, is_due(run, made, options_.steps) ? -1 : 0);
+        for (std::int64_t made = 1; made < metrics.step; ++made) pace_.add(-1, due(made) ? -1 : 0);
       }
       pace_.stepped(metrics.seconds());
       now_.step = metrics.step;
       now_.note = note_of(metrics);
       tell();
     };
-    events.evaluating = [&](std::int64_t done, std::int64_t total) { tell_evaluation(done, total); };
-    events.evaluated = [&](double seconds) { pace_.evaluated(seconds); };
-    // The bank is that of the starting student, and comes before the first run that is probed on the way.
-    if (run.every > 0) freeze_states();
-    make_run(run, files_.path(), pair(), options_, events);
+    events.evaluating = [this](std::int64_t done, std::int64_t total) { tell_evaluation(done, total); };
+    events.evaluated = [this](double seconds) { pace_.evaluated(seconds); };
+    return events;
+  }
+
+  // Trial by trial, each recorded; the grid grows where an arm's best rate lies at its end.
+  void make_tuning() {
+    if (!options_.tuned() || files_.has(StudyFiles::kTuning)) return;
+    const std::filesystem::path record = files_.place_of(StudyFiles::kTuning);
+    std::vector<Trial> done = read_trials(record, options_);
+    std::int64_t known = fewest_trials(options_, done);
+    const auto write = [&](const std::optional<Tuning>& tuning) {
+      write_file(record, tuning_json(options_, done, files_.tuned_content(), tuning).dump(2) + "\n");
+    };
+    while (std::optional<Trial> trial = next_trial(options_, done)) {
+      check_interrupt();
+      if (std::ssize(done) == known) {
+        ++known;
+        pace_.add(options_.trial_steps(), 1);
+      }
+      tell({.part = now_.part,
+            .what = trial->name(),
+            .run = std::ssize(done) + 1,
+            .runs = known,
+            .steps = options_.trial_steps()});
+      const std::int64_t last = options_.trial_steps();
+      trial->average = make_trial(*trial, files_.path(), pair(), options_,
+                                  events_of([last](std::int64_t step) { return step == last; }));
+      done.push_back(*trial);
+      write(std::nullopt);
+      std::error_code ignored;  // a trial is its metrics and its evaluation
+      std::filesystem::remove_all(files_.path() / StudyFiles::trial_path(*trial) / "checkpoints", ignored);
+    }
+    write(chosen_rates(options_, done));
+    files_.put(StudyFiles::kTuning);
   }
 
   void freeze_states() {

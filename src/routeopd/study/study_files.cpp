@@ -18,8 +18,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostManifestBytes = 1 << 26;
-constexpr std::int64_t kVersion = 1;
-constexpr const char* kRuns = "runs";  // the folder
+constexpr std::int64_t kVersion = 2;
+constexpr const char* kRuns = "runs";  // the folders
+constexpr const char* kTune = "tune";
+// Of all arms, where there are no validation problems to choose one by: the method's own, and one of the
+// laboratory's grid.
+constexpr double kUntunedRate = 1e-6, kUntunedLaboratoryRate = 5e-4;
 
 // What the pair's files hold: the same paths may hold something else when a study is resumed.
 Json contents_of(const StudyPair& pair) {
@@ -28,7 +32,8 @@ Json contents_of(const StudyPair& pair) {
   return {{"student", formats::weights_sha256(pair.student)},
           {"teacher", formats::weights_sha256(pair.teacher)},
           {"prompts", sha256_of_file(pair.prompts)},
-          {"suites", suites}};
+          {"suites", suites},
+          {"validation", pair.validation.empty() ? Json() : Json(sha256_of_file(pair.validation))}};
 }
 
 // What else makes a model write and read as it does.
@@ -74,10 +79,18 @@ void check_same(const fs::path& path, const Json& there, const Json& said, const
   }
 }
 
-// In the place of the entry of the same path, else at the end.
+// Whether two entries are of the same thing: probes have a name, runs a name, a seed and a rate.
+bool is_same_entry(const Json& a, const Json& b) {
+  const auto same = [&](const char* field) {
+    return formats::value_or_null(a, field) == formats::value_or_null(b, field);
+  };
+  return same("name") && same("seed") && same("shared");
+}
+
+// In the place of the same entry, else at the end.
 void put_entry(const Json& entry, Json& entries) {
   const auto same = std::find_if(entries.begin(), entries.end(),
-                                 [&](const Json& other) { return other["path"] == entry["path"]; });
+                                 [&](const Json& other) { return is_same_entry(entry, other); });
   if (same == entries.end()) {
     entries.push_back(entry);
   } else {
@@ -105,6 +118,12 @@ void StudyFiles::begin(const StudyRequest& request) {
   pair_ = *request.pair;
   quick_ = request.quick;
   options_ = with_settings(default_options(pair_.laboratory, quick_), request.settings);
+  if (options_.lr && !options_.rates.empty())
+    throw UserError("lr and rates exclude each other: say one learning rate for all, or a record of tuning");
+  if (!options_.rates.empty()) options_.rates = absolute_path(options_.rates);
+  if (options_.tuned() && pair_.validation.empty() && options_.rates.empty())
+    options_.lr = pair_.laboratory ? kUntunedLaboratoryRate : kUntunedRate;
+  if (!options_.rates.empty()) rates_ = rates_of(read_tuning(options_.rates));
   Json pair = json_of(pair_);
   pair["sha256"] = contents_of(pair_);
   pair["sha256"]["files"] = model_files_of(pair_);
@@ -114,12 +133,53 @@ void StudyFiles::begin(const StudyRequest& request) {
                {"options", options},       {"machine", this_machine()}, {"notes", Json::array()},
                {"parts", Json::object()},  {"evals", Json::object()},   {"bank", nullptr},
                {"concentration", nullptr}, {"runs", Json::array()},     {"probes", Json::array()},
-               {"cost", nullptr}};
+               {"cost", nullptr},          {"tuning", nullptr}};
   remove_partial_files(path_ / kManifest);
   make_result_directory(path_);
   lock_.emplace(path_);
   begun_ = true;
+  if (!options_.rates.empty()) take_rates();
   save();
+}
+
+// The study keeps its own copy of a record that was made elsewhere, and says where it differs.
+void StudyFiles::take_rates() {
+  const Json record = formats::read_json_object(options_.rates, kMostManifestBytes);
+  write_file(place_of(kTuning), record.dump(2) + "\n");
+  manifest_[kTuning.key] = kTuning.file;
+  const Json& content = formats::value_or_null(record, "content");
+  const Json now = tuned_content();
+  for (const char* name : {"student", "teacher", "prompts"}) {
+    if (formats::value_or_null(content, name) != now[name])
+      manifest_["notes"].push_back(
+          fmt::format("the learning rates were chosen with another content of {}", name));
+  }
+  const Json& steps = formats::value_or_null(record, "steps");
+  if (steps != options_.steps)
+    manifest_["notes"].push_back(
+        fmt::format("the learning rates were chosen for {} steps, not {}", shown(steps), options_.steps));
+}
+
+const Rates& StudyFiles::rates() const {
+  if (!rates_)
+    rates_ =
+        options_.lr ? Rates{.own = {}, .shared = *options_.lr} : rates_of(read_tuning(place_of(kTuning)));
+  return *rates_;
+}
+
+double StudyFiles::rate_of(const PlannedRun& run) const {
+  return run.shared ? rates().shared : rates().of(run.variant);
+}
+
+bool StudyFiles::is_own(const PlannedRun& run) const {
+  return run.shared && rates().of(run.variant) == rates().shared;
+}
+
+Json StudyFiles::tuned_content() const {
+  const Json& all = manifest_["pair"]["sha256"];
+  Json content = Json::object();
+  for (const char* name : {"student", "teacher", "prompts", "validation"}) content[name] = all[name];
+  return content;
 }
 
 void StudyFiles::withdraw() {
@@ -127,7 +187,8 @@ void StudyFiles::withdraw() {
   const std::uintmax_t responses =
       fs::file_size(path_ / untrained_eval_path(kBase) / "responses.jsonl", ignored);
   const bool made = (!ignored && responses > 0) || fs::exists(path_ / kRuns, ignored) ||
-                    !manifest_["evals"].empty() || !manifest_["probes"].empty() || has(kBank) || has(kCost);
+                    fs::exists(path_ / kTune, ignored) || !manifest_["evals"].empty() ||
+                    !manifest_["probes"].empty() || has(kBank) || has(kCost);
   if (!begun_ || made) return;
   lock_.reset();
   fs::remove_all(path_, ignored);
@@ -161,7 +222,10 @@ void StudyFiles::resume(const StudyRequest& request) {
                     error.what());
   }
   if (request.quick && !quick_) refuse(path_, "quick", false, true);
-  const Json asked = json_of(with_settings(options_, request.settings));
+  Json settings = request.settings;
+  if (settings.contains("rates") && settings["rates"].is_string())
+    settings["rates"] = absolute_path(settings["rates"].get<std::string>());
+  const Json asked = json_of(with_settings(options_, settings));
   Json said = Json::object();
   for (const auto& item : request.settings.items()) said[item.key()] = asked[item.key()];
   check_same(path_, json_of(options_), said, "");
@@ -206,17 +270,22 @@ std::string StudyFiles::checkpoint_path(const PlannedRun& run, std::int64_t step
   return fmt::format("{}/checkpoints/step_{}", run_path(run), step);
 }
 
+std::string StudyFiles::trial_path(const Trial& trial) {
+  return fmt::format("{}/{}", kTune, trial.name());
+}
+
 std::string StudyFiles::probe_path(const std::string& name) {
   return fmt::format("probes/{}", name);
 }
 
 bool StudyFiles::complete(const PlannedRun& run) const {
+  const Json wanted = {{"name", run.variant.name}, {"seed", run.seed}, {"shared", run.shared}};
   for (const Json& entry : manifest_["runs"]) {
-    if (entry["path"] == run_path(run) && entry["complete"].get<bool>()) {
-      std::error_code ignored;  // a run that was removed is made again
-      return fs::exists(path_ / run_path(run) / "metrics.jsonl", ignored) &&
-             (pair_.suites.empty() || evaluated(eval_path(run, options_.steps)));
-    }
+    if (!is_same_entry(wanted, entry) || !entry["complete"].get<bool>()) continue;
+    const auto path = entry["path"].get<std::string>();
+    std::error_code ignored;  // a run that was removed is made again
+    return fs::exists(path_ / path / "metrics.jsonl", ignored) &&
+           (pair_.suites.empty() || evaluated(fmt::format("{}/eval/step_{}", path, options_.steps)));
   }
   return false;
 }
@@ -225,15 +294,19 @@ void StudyFiles::record(const PlannedRun& run, bool complete) {
   const routing::ObjectiveOptions objective = objective_of(run.variant, options_);
   Json settings = run.variant.settings;
   settings.erase("arm");
+  PlannedRun place = run;
+  if (is_own(run)) place.shared = false;
   const Json entry = {{"name", run.variant.name},
                       {"arm", objective.arm},
                       {"k", support_json(objective.k)},
                       {"m", objective.m},
                       {"pairs", objective.pairs == routing::Pairs::kExact ? "exact" : "sample"},
                       {"settings", settings},
+                      {"lr", rate_of(run)},
+                      {"shared", run.shared},
                       {"seed", run.seed},
-                      {"path", run_path(run)},
-                      {"eval", pair_.suites.empty() ? Json() : Json(eval_path(run, options_.steps))},
+                      {"path", run_path(place)},
+                      {"eval", pair_.suites.empty() ? Json() : Json(eval_path(place, options_.steps))},
                       {"complete", complete}};
   put_entry(entry, manifest_["runs"]);
   save();

@@ -3,19 +3,21 @@
 //   study.json            what is there and what is still to come; rewritten whole after every finished piece
 //   base/eval/            evaluations of the untrained student and of the teacher
 //   teacher/eval/
+//   tune.json             rates.h; its trials' run directories are tune/ARM-lrR-seedS/
 //   runs/NAME-seedS/      one run directory per variant and seed, with eval/step_N/ and checkpoints/step_N/
+//   runs/NAME-shared-seedS/   the same at the learning rate that all arms share
 //   bank.safetensors      frozen states
 //   probes/NAME/          probe directories
 //   concentration.jsonl   concentration.h
 //   cost.json             cost.h
 //   report.html, tables/
 //
-//   study.json {"kind": "study", "version": 1, "pair", "options", "machine", "notes": […],
+//   study.json {"kind": "study", "version": 2, "pair", "options", "machine", "notes": […],
 //               "parts": {NAME: {"complete", "seconds", "note"?}}, "evals": {"base", "teacher"}, "bank",
-//               "concentration", "runs": [{"name", "arm", "k", "m", "pairs", "settings", "seed", "path",
-//               "eval", "complete"}], "probes": [{"name", "path", "at"}], "cost"}
+//               "concentration", "tuning", "runs": [{"name", "arm", "k", "m", "pairs", "settings", "lr",
+//               "shared", "seed", "path", "eval", "complete"}], "probes": [{"name", "path", "at"}], "cost"}
 //
-// Paths in it are relative to the directory; null where the piece is not there. The directory is locked while
+// A run at the shared rate whose arm's own rate is the same is that arm's own run. Paths in it are relative to the directory; null where the piece is not there. The directory is locked while
 // a process works in it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -26,6 +28,7 @@
 
 #include "routeopd/base/files.h"
 #include "routeopd/study/parts.h"
+#include "routeopd/study/rates.h"
 #include "routeopd/study/study_options.h"
 #include "routeopd/study/study_results.h"
 
@@ -52,6 +55,7 @@ class StudyFiles {
   static constexpr Piece kBank{"bank", "bank.safetensors"};
   static constexpr Piece kConcentration{"concentration", "concentration.jsonl"};
   static constexpr Piece kCost{"cost", "cost.json"};
+  static constexpr Piece kTuning{"tuning", "tune.json"};
 
   // Where things lie, relative to the directory.
   static std::string untrained_eval_path(const std::string& whose);
@@ -59,6 +63,7 @@ class StudyFiles {
   static std::string eval_path(const PlannedRun& run, std::int64_t step);
   static std::string checkpoint_path(const PlannedRun& run, std::int64_t step);
   static std::string probe_path(const std::string& name);
+  static std::string trial_path(const Trial& trial);
 
   // Makes the directory, or resumes in one that is there. Throws UserError when it holds something else, is
   // in use, has a study.json that cannot be read, or was begun with other values than the request has (naming
@@ -81,6 +86,14 @@ class StudyFiles {
   bool complete(const std::string& part) const;
   // Seconds add up over all processes that worked on the part.
   void finish(const std::string& part, bool complete, double seconds, const std::string& note);
+
+  // What every variant trains with: the rate that was given, or those of tune.json, which must be there.
+  const Rates& rates() const;
+  double rate_of(const PlannedRun& run) const;
+  // Whether a run at the shared rate is its arm's own run.
+  bool is_own(const PlannedRun& run) const;
+  // What tuning is measured on, by SHA-256, for its record.
+  Json tuned_content() const;
 
   bool complete(const PlannedRun& run) const;
   void record(const PlannedRun& run, bool complete);
@@ -105,6 +118,7 @@ class StudyFiles {
  private:
   void begin(const StudyRequest& request);
   void resume(const StudyRequest& request);
+  void take_rates();
   void save() const;
   bool evaluated(const std::string& directory) const;
 
@@ -115,6 +129,7 @@ class StudyFiles {
   bool quick_ = false;
   bool begun_ = false;  // by this object
   Json manifest_;
+  mutable std::optional<Rates> rates_;  // once they were asked for
 };
 
 }  // namespace routeopd::study

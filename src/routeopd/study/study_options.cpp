@@ -10,23 +10,25 @@
 namespace routeopd::study {
 namespace {
 
-constexpr std::uint64_t kFirstSeed = 42;
+constexpr std::uint64_t kFirstSeed = 42, kFirstTuneSeed = 142;
 constexpr std::size_t kMostSeeds = 1000;
+constexpr std::size_t kMostRates = 100;
+constexpr Range kRates = {.low = 1e-12, .high = 1};
+constexpr const char* kTunedWord = "tuned";
 
-// A number of seeds, from 42; or the seeds themselves.
+// A number of seeds, from `first`; or the seeds themselves.
 Field<StudyOptions> seeds_field(std::string name, std::vector<std::uint64_t> StudyOptions::* member,
-                                std::string help) {
+                                std::string help, std::uint64_t first = kFirstSeed) {
   return {
       std::move(name), std::move(help),
-      [member](StudyOptions& options, const Json& value) {
+      [member, first](StudyOptions& options, const Json& value) {
         std::vector<std::uint64_t> seeds;
         if (value.is_array()) {
           for (const Json& seed : value)
             seeds.push_back(static_cast<std::uint64_t>(number_in(seed, {.low = 0, .high = 0x1p53}, true)));
         } else {
           const double count = number_in(value, {.low = 1, .high = kMostSeeds}, true);
-          for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count); ++i)
-            seeds.push_back(kFirstSeed + i);
+          for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count); ++i) seeds.push_back(first + i);
         }
         if (seeds.empty() || seeds.size() > kMostSeeds ||
             std::set<std::uint64_t>(seeds.begin(), seeds.end()).size() != seeds.size())
@@ -36,22 +38,51 @@ Field<StudyOptions> seeds_field(std::string name, std::vector<std::uint64_t> Stu
       [member](const StudyOptions& options) { return Json(options.*member); }};
 }
 
-// Names with commas between them, or a list.
-void set_arms(StudyOptions& options, const Json& value) {
-  std::vector<std::string> names;
+// Words with commas between them, or a list.
+std::vector<std::string> listed_words(const Json& value) {
+  std::vector<std::string> words;
   if (value.is_string()) {
     const auto text = value.get<std::string>();
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t end = std::min(text.find(',', at), text.size());
-      names.push_back(text.substr(at, end - at));
+      words.push_back(text.substr(at, end - at));
       at = end + 1;
     }
   } else if (value.is_array()) {
-    for (const Json& name : value) names.push_back(shown(name));
+    for (const Json& word : value) words.push_back(shown(word));
+  } else if (value.is_number()) {
+    words.push_back(shown(value));
   } else {
-    throw UserError("expected names with commas between them, got {}", shown(value));
+    throw UserError("expected words with commas between them, got {}", shown(value));
   }
-  options.arms = std::move(names);
+  return words;
+}
+
+Field<StudyOptions> arms_field(std::string name, std::vector<std::string> StudyOptions::* member,
+                               std::string help) {
+  return {std::move(name), std::move(help),
+          [member](StudyOptions& options, const Json& value) { options.*member = listed_words(value); },
+          [member](const StudyOptions& options) { return Json(options.*member); }};
+}
+
+void set_rate(StudyOptions& options, const Json& value) {
+  if (value == kTunedWord) {
+    options.lr.reset();
+  } else if (value.is_number()) {
+    options.lr = number_in(value, kRates);
+  } else {
+    throw UserError("expected a number or {}, got {}", kTunedWord, shown(value));
+  }
+}
+
+void set_rates(StudyOptions& options, const Json& value) {
+  std::vector<double> rates;
+  for (const std::string& word : listed_words(value)) rates.push_back(number_in(value_of_word(word), kRates));
+  std::sort(rates.begin(), rates.end());
+  if (rates.empty() || rates.size() > kMostRates ||
+      std::adjacent_find(rates.begin(), rates.end()) != rates.end())
+    throw UserError("expected 1 to {} different rates, got {}", kMostRates, shown(value));
+  options.lrs = std::move(rates);
 }
 
 Fields<StudyOptions> make_fields() {
@@ -59,7 +90,9 @@ Fields<StudyOptions> make_fields() {
   const auto whole = [](double low, double high) { return Range{.low = low, .high = high}; };
   Fields<O> fields;
   fields.push_back(number_field("steps", &O::steps, "steps per run", whole(1, 1e6)));
-  fields.push_back(number_field("lr", &O::lr, "learning rate of every arm", {.low = 1e-12, .high = 1}));
+  fields.push_back({"lr", "learning rate of every arm; tuned: each arm's own, chosen on validation problems",
+                    set_rate,
+                    [](const O& options) { return options.lr ? Json(*options.lr) : Json(kTunedWord); }});
   fields.push_back(number_field("k", &O::k, "support: top-k of each model", whole(1, 1 << 20)));
   fields.push_back(number_field("m", &O::m, "pairs sampled per state", whole(1, 1 << 16)));
   fields.push_back(seeds_field("seeds", &O::seeds, "training seeds: how many, from 42"));
@@ -82,21 +115,43 @@ Fields<StudyOptions> make_fields() {
   fields.push_back(text_field("template", &O::prompt_template,
                               "how a problem is asked: chat, raw, or a text with {problem}"));
   fields.push_back(
-      {"arms",
-       "the main part's arms, with commas between them, the first being what the others are compared "
-       "with; other parts keep to these",
-       set_arms, [](const O& options) { return Json(options.arms); }});
+      arms_field("arms", &O::arms,
+                 "the main part's arms, with commas between them, the first being what the others are "
+                 "compared with; other parts keep to these"));
+  fields.push_back(text_field("rates", &O::rates,
+                              "a record of tuning, tune.json of another study, to take learning rates from"));
+  fields.push_back({"lrs", "tune: the rates that every tuned arm tries, with commas between them", set_rates,
+                    [](const O& options) { return Json(options.lrs); }});
+  fields.push_back(
+      seeds_field("tune_seeds", &O::tune_seeds, "tune: its seeds: how many, from 142", kFirstTuneSeed));
+  fields.push_back(
+      number_field("tune_samples", &O::tune_samples, "tune: samples per validation problem", whole(1, 256)));
+  fields.push_back(number_field("tune_problems", &O::tune_problems, "tune: validation problems; 0: all",
+                                whole(0, 1 << 24)));
+  fields.push_back(number_field("tune_steps", &O::tune_steps,
+                                "tune: steps per trial; 0: as many as a run has", whole(0, 1e6)));
+  fields.push_back(arms_field("tune_arms", &O::tune_arms,
+                              "tune: the arms that are tuned, with commas between them; others take the rate "
+                              "of the nearest of them"));
   return fields;
 }
 
-void check_arms(const StudyOptions& options) {
+void check_arms(const std::string& field, const std::vector<std::string>& arms, const StudyOptions& options) {
   std::vector<std::string> known;
   for (const Variant& variant : all_variants(options)) known.push_back(variant.name);
-  for (const std::string& arm : options.arms) {
+  for (const std::string& arm : arms) {
     if (std::find(known.begin(), known.end(), arm) == known.end())
-      throw UserError("arms: the study has no arm {}; did you mean {}?", arm, nearest_name(arm, known));
-    if (std::count(options.arms.begin(), options.arms.end(), arm) > 1)
-      throw UserError("arms: {} is named twice", arm);
+      throw UserError("{}: the study has no arm {}; did you mean {}?", field, arm, nearest_name(arm, known));
+    if (std::count(arms.begin(), arms.end(), arm) > 1) throw UserError("{}: {} is named twice", field, arm);
+  }
+}
+
+void check_seeds(const StudyOptions& options) {
+  for (const std::uint64_t seed : options.tune_seeds) {
+    for (const auto* const seeds : {&options.seeds, &options.main_seeds})
+      if (std::find(seeds->begin(), seeds->end(), seed) != seeds->end())
+        throw UserError("tune_seeds: {} is a seed of the study's runs, which a rate must not be chosen by",
+                        seed);
   }
 }
 
@@ -112,15 +167,14 @@ StudyPair laboratory_pair(const std::filesystem::path& directory) {
   pair.teacher = absolute_path(directory / "teacher");
   pair.prompts = absolute_path(directory / "train.jsonl");
   pair.suites["heldout"] = absolute_path(directory / "heldout.jsonl");
+  if (std::filesystem::exists(directory / "validation.jsonl"))
+    pair.validation = absolute_path(directory / "validation.jsonl");
   return pair;
 }
 
 Json json_of(const StudyPair& pair) {
-  return {{"laboratory", pair.laboratory},
-          {"student", pair.student},
-          {"teacher", pair.teacher},
-          {"prompts", pair.prompts},
-          {"suites", Json(pair.suites)}};
+  return {{"laboratory", pair.laboratory}, {"student", pair.student},     {"teacher", pair.teacher},
+          {"prompts", pair.prompts},       {"suites", Json(pair.suites)}, {"validation", pair.validation}};
 }
 
 StudyPair pair_of(const Json& json) {
@@ -130,6 +184,7 @@ StudyPair pair_of(const Json& json) {
   pair.teacher = json.at("teacher").get<std::string>();
   pair.prompts = json.at("prompts").get<std::string>();
   pair.suites = json.at("suites").get<std::map<std::string, std::string>>();
+  pair.validation = json.at("validation").get<std::string>();
   return pair;
 }
 
@@ -143,7 +198,7 @@ StudyOptions default_options(bool laboratory, bool quick) {
   options.prompt_template = lab::kTemplate;
   if (!laboratory) {  // a language model: the method's own settings, and checkpoints that take their time
     options.prompt_template = "chat";
-    options.lr = 1e-6;
+    options.lrs = {2.5e-7, 5e-7, 1e-6, 2e-6, 4e-6};
     options.k = 32;
     options.max_new = 512;
     options.save_every = 10;
@@ -155,6 +210,11 @@ StudyOptions default_options(bool laboratory, bool quick) {
     options.problems = 60;
     options.states = 128;
     options.rounds = 3;
+    options.tune_arms = {"sampled_rkl", "routeopd"};
+    options.lrs = {options.lrs[1], options.lrs[2], options.lrs[3]};
+    options.tune_seeds = {kFirstTuneSeed};
+    options.tune_samples = 4;
+    options.tune_problems = 32;
   }
   return options;
 }
@@ -165,7 +225,9 @@ StudyOptions with_settings(StudyOptions options, const Json& settings) {
     // One number of seeds for all, unless the main arms have their own.
     if (item.key() == "seeds" && !settings.contains("main_seeds")) options.main_seeds = options.seeds;
   }
-  check_arms(options);
+  check_arms("arms", options.arms, options);
+  check_arms("tune_arms", options.tune_arms, options);
+  check_seeds(options);
   return options;
 }
 

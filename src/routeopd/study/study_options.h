@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct StudyPair {
   std::string student, teacher;
   std::string prompts;                        // to train on
   std::map<std::string, std::string> suites;  // to be judged by, file by name; none: there is no accuracy
+  std::string validation;  // to choose learning rates by, in no suite and not trained on; empty: none
 };
 
 std::string absolute_path(const std::filesystem::path& path);
@@ -30,7 +32,7 @@ StudyPair pair_of(const Json& json);
 
 struct StudyOptions {
   std::int64_t steps = 30;
-  double lr = 5e-5;
+  std::optional<double> lr;  // of every arm; none: each arm's own, by the part tune or the record `rates`
   std::int32_t k = 16;
   std::int32_t m = 2;
   std::vector<std::uint64_t> seeds = {42, 43, 44};
@@ -46,6 +48,18 @@ struct StudyOptions {
   std::int64_t save_every = 1;  // steps between checkpoints: what a killed study loses at most
   std::string prompt_template;
   std::vector<std::string> arms;  // of the main part, and the only ones of the others; none: all
+
+  // Of the part tune.
+  std::string rates;  // a record of tuning to take the learning rates from; empty: the study's own
+  std::vector<double> lrs = {1e-4, 2.5e-4, 5e-4, 1e-3, 2e-3};  // ascending
+  std::vector<std::uint64_t> tune_seeds = {142, 143};          // none of the others
+  std::int32_t tune_samples = 8;                               // Avg@n
+  std::int64_t tune_problems = 64;                             // of the validation problems; 0: all
+  std::int64_t tune_steps = 0;                                 // per trial; 0: as many as a run has
+  std::vector<std::string> tune_arms;                          // none: those that the others take a rate from
+
+  bool tuned() const { return !lr; }
+  std::int64_t trial_steps() const { return tune_steps > 0 ? tune_steps : steps; }
 };
 
 // Every setting by its name in study.json; on the command line with - for _.

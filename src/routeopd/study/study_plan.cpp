@@ -20,6 +20,11 @@ bool has_untrained(const StudyFiles& files) {
                      [&](const char* name) { return files.has_eval(name); });
 }
 
+// A rate that was given, or a record that was, needs no tuning.
+bool has_rates(const StudyFiles& files) {
+  return !files.options().tuned() || files.has(StudyFiles::kTuning);
+}
+
 bool has_probes(const StudyFiles& files) {
   const std::vector<PlannedProbe> probes = probes_of(files.options());
   return std::all_of(probes.begin(), probes.end(),
@@ -28,6 +33,7 @@ bool has_probes(const StudyFiles& files) {
 
 // Besides its runs.
 bool has_pieces(const StudyFiles& files, const Part& part) {
+  if (part.tune && !has_rates(files)) return false;
   if (part.untrained && has_suites(files) && !has_untrained(files)) return false;
   if (part.concentration && has_suites(files) && !files.has(StudyFiles::kConcentration)) return false;
   if (part.probes && !(files.has(StudyFiles::kBank) && has_probes(files))) return false;
@@ -58,6 +64,23 @@ std::string lack_of(const StudyFiles& files, const std::string& name) {
   return lack;
 }
 
+std::vector<std::string> with_tuning(const StudyFiles& files, std::vector<std::string> parts) {
+  const auto is_tuning = [](const std::string& name) { return part_named(name).tune; };
+  const auto trains = [](const std::string& name) {
+    const Part& part = part_named(name);
+    return !part.families.empty() || !part.beside.empty() || part.probes;
+  };
+  // Rates that were given, or taken from another study's record.
+  if (!files.options().tuned() || !files.options().rates.empty()) {
+    std::erase_if(parts, is_tuning);
+  } else if (!has_rates(files) && std::any_of(parts.begin(), parts.end(), trains) &&
+             std::none_of(parts.begin(), parts.end(), is_tuning)) {
+    for (const Part& part : all_parts())
+      if (part.tune) parts.insert(parts.begin(), part.name);
+  }
+  return parts;
+}
+
 StudyPace work_left(const StudyFiles& files, const std::vector<std::string>& parts) {
   const StudyOptions& options = files.options();
   StudyPace work;
@@ -67,6 +90,11 @@ StudyPace work_left(const StudyFiles& files, const std::vector<std::string>& par
     if (is_done(files, name)) continue;
     const Part& part = part_named(name);
     untrained = untrained || (part.untrained && has_suites(files));
+    if (part.tune && !has_rates(files)) {
+      const std::vector<Trial> done = read_trials(files.place_of(StudyFiles::kTuning), options);
+      const std::int64_t trials = fewest_trials(options, done) - std::ssize(done);
+      work.add(trials * options.trial_steps(), trials);
+    }
     for (const PlannedRun& run : runs_of(part, options)) {
       if (files.complete(run) || !seen.insert(run.name()).second) continue;
       work.add(options.steps, evaluations_of(run, options.steps));

@@ -17,6 +17,10 @@ bool is_done(const StudyFiles& files, const std::string& part);
 // What the part will lack, and why; empty: nothing.
 std::string lack_of(const StudyFiles& files, const std::string& part);
 
+// The parts, with the one that chooses learning rates before them where they train and the rates are not
+// there, and without it where they were given.
+std::vector<std::string> with_tuning(const StudyFiles& files, std::vector<std::string> parts);
+
 // What these parts have to do between them; what two of them need counts once.
 StudyPace work_left(const StudyFiles& files, const std::vector<std::string>& parts);
 

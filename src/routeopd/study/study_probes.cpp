@@ -59,6 +59,9 @@ void run_one(const PlannedProbe& planned, const StudyFiles& files, const LoadedP
   const fs::path place = files.path() / StudyFiles::probe_path(planned.name);
   fs::create_directories(place.parent_path());
   clear_place(place);
+  // The step whose size all others are scaled to is RouteOPD's, at its own rate.
+  train::OptimizerSection optimizer = pair.recipe().optimizer;
+  optimizer.lr = files.rates().of(variant_named("routeopd", files.options()));
   const fs::path moments = planned.checkpoint.empty() ? fs::path() : files.path() / planned.checkpoint;
   probe::run_probe({.bank = files.place_of(StudyFiles::kBank),
                     .student = moments.empty() ? fs::path(files.pair().student) : moments,
@@ -66,7 +69,7 @@ void run_one(const PlannedProbe& planned, const StudyFiles& files, const LoadedP
                     .moments = moments,
                     .arms = planned.arms,
                     .interventions = planned.interventions,
-                    .optimizer = pair.recipe().optimizer,
+                    .optimizer = optimizer,
                     .out = place,
                     .dump = {}},
                    [&](std::int64_t done, std::int64_t total, const std::string& what) {

@@ -48,10 +48,12 @@ class ResultsReader {
     study_.base = read_named_eval(kBase);
     study_.teacher = read_named_eval(kTeacher);
     for_each("runs", kMaxRuns, [this](const Json& entry, std::size_t i) { read_run_entry(entry, i); });
-    std::stable_sort(study_.runs.begin(), study_.runs.end(),
-                     [](const StudyRun& a, const StudyRun& b) { return a.seed < b.seed; });
+    for (std::vector<StudyRun>* const runs : {&study_.runs, &study_.shared_runs})
+      std::stable_sort(runs->begin(), runs->end(),
+                       [](const StudyRun& a, const StudyRun& b) { return a.seed < b.seed; });
     for_each("probes", kMaxProbes, [this](const Json& entry, std::size_t i) { read_probe_entry(entry, i); });
     read_cost();
+    read_tuning();
     read_concentration();
     return std::move(study_);
   }
@@ -134,26 +136,30 @@ class ResultsReader {
       files_.say(kManifest, fmt::format("{} has no name or no whole seed; it is not shown", where));
       return;
     }
-    if (!seen_.insert({run.name, *seed}).second) {
+    const bool shared = entry.value("shared", Json()) == Json(true);
+    RunsSeen& seen = shared ? shared_seen_ : own_seen_;
+    if (!seen.names.insert({run.name, *seed}).second) {
       files_.say(kManifest, fmt::format("{} is {} with seed {} once more; it is not shown", where,
                                         visible(run.name), *seed));
       return;
     }
     const std::optional<std::string> path = inside(entry, "path", where);
-    if (!path || !is_first(*path, where, run_places_)) return;
+    if (!path || !is_first(*path, where, seen.places)) return;
     run.seed = *seed;
+    run.lr = number_at(entry, {"lr"});
     run.complete = entry.value("complete", Json()) == Json(true);
     run.files = report::read_run(files_.path(*path), *path);
     if (!run.complete) files_.say(*path, "the run is not complete");
-    read_counted_eval(entry, where, run);
-    study_.runs.push_back(std::move(run));
+    read_counted_eval(entry, where, run, seen.evals);
+    (shared ? study_.shared_runs : study_.runs).push_back(std::move(run));
   }
 
   // Mostly the last one of the run, which has been read.
-  void read_counted_eval(const Json& entry, const std::string& where, StudyRun& run) {
+  void read_counted_eval(const Json& entry, const std::string& where, StudyRun& run,
+                         std::set<std::filesystem::path>& seen) {
     if (!run.complete && entry.value("eval", Json()).is_null()) return;
     const std::optional<std::string> path = inside(entry, "eval", where);
-    if (!path || !is_first(*path, fmt::format("{}: \"eval\"", where), eval_places_)) return;
+    if (!path || !is_first(*path, fmt::format("{}: \"eval\"", where), seen)) return;
     std::vector<EvalFiles>& evals = run.files.evals;
     if (!evals.empty() && evals.back().shown == *path)
       run.eval = evals.back();
@@ -198,6 +204,18 @@ class ResultsReader {
          "teacher_calls", "mean", "low", "high", "top_k_ms", "routing_ms", "gather_ms"});
   }
 
+  void read_tuning() {
+    const std::optional<std::string> path = optional_file(StudyFiles::kTuning.key);
+    if (!path) return;
+    const Json record = files_.object(*path);
+    if (record.is_null()) return;
+    try {
+      study_.tuning = tuning_of(record);
+    } catch (const std::exception& error) {
+      files_.say(*path, fmt::format("is a damaged record of tuning ({})", visible(error.what())));
+    }
+  }
+
   void read_concentration() {
     const std::optional<std::string> path = optional_file(StudyFiles::kConcentration.key);
     if (!path) return;
@@ -224,8 +242,13 @@ class ResultsReader {
   StudyResults study_;
   report::TolerantDirectory files_;
   Json& manifest_;
-  std::set<std::pair<std::string, std::int64_t>> seen_;
-  std::set<std::filesystem::path> run_places_, eval_places_, probe_places_;
+  // A run at the shared rate may be its arm's own run: the two lists have their own.
+  struct RunsSeen {
+    std::set<std::pair<std::string, std::int64_t>> names;
+    std::set<std::filesystem::path> places, evals;
+  };
+  RunsSeen own_seen_, shared_seen_;
+  std::set<std::filesystem::path> probe_places_;
   std::set<std::string> probe_names_;
 };
 
@@ -250,7 +273,8 @@ const report::ProbeFiles* StudyResults::probe(const std::string& name) const {
 
 std::vector<report::EvalFiles*> StudyResults::evals() {
   std::vector<report::EvalFiles*> all;
-  for (StudyRun& run : runs) all.push_back(&run.eval);
+  for (std::vector<StudyRun>* const list : {&runs, &shared_runs})
+    for (StudyRun& run : *list) all.push_back(&run.eval);
   for (std::optional<report::EvalFiles>* eval : {&base, &teacher})
     if (*eval) all.push_back(&**eval);
   return all;
@@ -260,12 +284,18 @@ std::vector<std::string> StudyResults::all_missing() const {
   std::vector<std::string> all = missing;
   for (const std::optional<EvalFiles>* eval : {&base, &teacher})
     if (*eval) append_all(all, (*eval)->missing);
-  for (const StudyRun& run : runs) {
+  const auto append_run = [&](const StudyRun& run) {
     append_all(all, run.files.missing);
     for (const EvalFiles& eval : run.files.evals) append_all(all, eval.missing);
     const bool read_before = std::any_of(run.files.evals.begin(), run.files.evals.end(),
                                          [&](const EvalFiles& eval) { return eval.shown == run.eval.shown; });
     if (!read_before) append_all(all, run.eval.missing);
+  };
+  for (const StudyRun& run : runs) append_run(run);
+  for (const StudyRun& run : shared_runs) {
+    const bool own = std::any_of(runs.begin(), runs.end(),
+                                 [&](const StudyRun& other) { return other.eval.shown == run.eval.shown; });
+    if (!own) append_run(run);
   }
   for (const StudyProbe& probe : probes) append_all(all, probe.files.missing);
   return all;

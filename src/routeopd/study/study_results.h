@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "routeopd/report/run_files.h"
+#include "routeopd/study/tuning_results.h"
 
 namespace routeopd::study {
 
@@ -28,6 +29,7 @@ inline constexpr std::array kUntrained = {kBase, kTeacher};
 struct StudyRun {
   std::string name;  // of the variant: "routeopd-k64"
   std::int64_t seed = 0;
+  std::optional<double> lr;
   bool complete = false;
   report::RunFiles files;
   report::EvalFiles eval;  // the one that the study counts, with grades and labels
@@ -49,7 +51,9 @@ struct StudyResults {
   std::filesystem::path directory;
   Json manifest;  // study.json, an object; null where there is none
   std::optional<report::EvalFiles> base, teacher;
-  std::vector<StudyRun> runs;  // by seed
+  std::vector<StudyRun> runs;         // by seed; each arm at its own learning rate
+  std::vector<StudyRun> shared_runs;  // the same at one rate for all, where they were trained so too
+  std::optional<Tuning> tuning;
   std::vector<StudyProbe> probes;
   Json cost;  // cost.json; null where there is none
   std::vector<ProblemConcentration> concentration;

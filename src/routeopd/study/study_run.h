@@ -1,4 +1,5 @@
-// One training run of a study: made, or resumed, to its end, with its evaluations and probes on the way.
+// One training run of a study, or one trial of its tuning: made, or resumed, to its end, with its evaluations
+// and probes on the way.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,6 +10,7 @@
 
 #include "routeopd/study/loaded_pair.h"
 #include "routeopd/study/parts.h"
+#include "routeopd/study/rates.h"
 #include "routeopd/types/step_metrics.h"
 
 namespace routeopd::study {
@@ -27,10 +29,15 @@ void remove_checkpoints(const std::filesystem::path& run, std::int64_t hold);
 bool is_due(const PlannedRun& run, std::int64_t step, std::int64_t steps);
 std::int64_t evaluations_of(const PlannedRun& run, std::int64_t steps);
 
-// Trains into the run's place in the study. Whatever of it is there already is used: a run that was killed
+// Trains at the learning rate `lr` into the run's place in the study. Whatever of it is there already is used: a run that was killed
 // resumes from its newest checkpoint, to the same bits. A run that is evaluated on the way also probes the
 // study's bank.
-void make_run(const PlannedRun& run, const std::filesystem::path& study, const LoadedPair& pair,
+void make_run(const PlannedRun& run, double lr, const std::filesystem::path& study, const LoadedPair& pair,
               const StudyOptions& options, const StudyRunEvents& events);
+
+// Trains a trial into its place, the same way, and returns its Avg@n on the validation problems, the only
+// ones that it is judged by.
+double make_trial(const Trial& trial, const std::filesystem::path& study, const LoadedPair& pair,
+                  const StudyOptions& options, const StudyRunEvents& events);
 
 }  // namespace routeopd::study

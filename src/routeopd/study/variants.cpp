@@ -7,6 +7,12 @@
 
 namespace routeopd::study {
 
+const std::vector<Family>& all_families() {
+  static const std::vector<Family> families = {Family::kMain, Family::kAblation, Family::kSupport,
+                                               Family::kPairs};
+  return families;
+}
+
 std::vector<Variant> all_variants(const StudyOptions& options) {
   std::vector<Variant> all;
   for (const report::Arm& arm : report::kArms) {
@@ -44,6 +50,14 @@ std::vector<Variant> variants_of(const std::vector<Family>& families, const std:
     if (wanted && keeps(options, variant.name)) chosen.push_back(variant);
   }
   return chosen;
+}
+
+Variant variant_named(const std::string& name, const StudyOptions& options) {
+  const std::vector<Variant> all = all_variants(options);
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Variant& variant) { return variant.name == name; });
+  if (found == all.end()) throw UserError("the study has no arm {}", name);
+  return *found;
 }
 
 routing::ObjectiveOptions objective_of(const Variant& variant, const StudyOptions& options) {

@@ -26,6 +26,8 @@ struct Variant {
   Json settings;  // of [objective]: the preset, and what differs from it
 };
 
+const std::vector<Family>& all_families();
+
 // All of them, in the order of the list of arms, then the sweeps of k and m. The sweeps skip the study's own
 // k and m: that run is routeopd.
 std::vector<Variant> all_variants(const StudyOptions& options);
@@ -33,6 +35,9 @@ std::vector<Variant> all_variants(const StudyOptions& options);
 // Those of these families, and those of these names; where the study keeps to some arms, of them alone.
 std::vector<Variant> variants_of(const std::vector<Family>& families, const std::vector<std::string>& names,
                                  const StudyOptions& options);
+
+// The one of this name, whatever arms the study keeps to. Throws UserError where there is none.
+Variant variant_named(const std::string& name, const StudyOptions& options);
 
 // Whether the study has this variant: it keeps to some arms where the user named them.
 bool keeps(const StudyOptions& options, const std::string& name);

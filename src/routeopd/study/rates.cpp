@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/study/rates.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "routeopd/formats/json_file.h"
+#include "routeopd/report/arms.h"
+
+namespace routeopd::study {
+namespace {
+
+constexpr std::int64_t kMostRecordBytes = 1 << 24;
+constexpr std::int64_t kRecordVersion = 1;
+constexpr std::size_t kMostTrials = 100'000;
+
+// Tuned unless the user says otherwise; and whose rate each takes where it is not.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kTuned = {{
+    {"sampled_rkl", ""},
+    {"full_rkl", "sampled_rkl"},
+    {"fixed_mid", "routeopd"},
+    {"routeopd", "fixed_mid"},
+    {"union_rkl", "full_rkl"},
+}};
+
+double mean_over_seeds(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// One arm's trials by rate, each with its averages in the order of the seeds.
+using Curve = std::map<double, std::vector<double>>;
+
+Curve curve_of(const std::string& arm, const StudyOptions& options, const std::vector<Trial>& trials) {
+  Curve curve;
+  for (const std::uint64_t seed : options.tune_seeds) {
+    for (const Trial& trial : trials)
+      if (trial.arm == arm && trial.seed == seed) curve[trial.lr].push_back(trial.average);
+  }
+  return curve;
+}
+
+// The smallest rate whose mean lies within kRateTie of the highest. The slack is for means that differ by
+// kRateTie itself but for their rounding.
+double winner(const Curve& curve) {
+  double highest = -1;
+  for (const auto& [lr, values] : curve) highest = std::max(highest, mean_over_seeds(values));
+  for (const auto& [lr, values] : curve)
+    if (mean_over_seeds(values) >= highest - kRateTie - 1e-12) return lr;
+  return curve.begin()->first;
+}
+
+// Two significant digits: names of rates stay short.
+double rounded_rate(double lr) {
+  const double unit = std::pow(10.0, std::floor(std::log10(lr)) - 1);
+  return std::stod(fmt::format("{:.1e}", std::round(lr / unit) * unit));
+}
+
+// The rate beyond the end that the winner lies at, as far from it as its neighbour is; none where it lies
+// inside, or the grid was extended often enough.
+std::optional<double> rate_beyond(const Curve& curve, const std::vector<double>& grid) {
+  const auto extended = static_cast<std::int64_t>(curve.size()) - std::ssize(grid);
+  if (curve.size() < 2 || extended >= kMostExtensions) return std::nullopt;
+  const double best = winner(curve);
+  if (best == curve.begin()->first) return rounded_rate(best * best / std::next(curve.begin())->first);
+  if (best == curve.rbegin()->first) return rounded_rate(best * best / std::next(curve.rbegin())->first);
+  return std::nullopt;
+}
+
+// The trial of these that is not done.
+std::optional<Trial> missing_trial(const std::string& arm, const std::vector<double>& rates,
+                                   const StudyOptions& options, const std::vector<Trial>& done) {
+  for (const double lr : rates) {
+    for (const std::uint64_t seed : options.tune_seeds) {
+      const bool there = std::any_of(done.begin(), done.end(), [&](const Trial& trial) {
+        return trial.arm == arm && trial.lr == lr && trial.seed == seed;
+      });
+      if (!there) return Trial{.arm = arm, .lr = lr, .seed = seed};
+    }
+  }
+  return std::nullopt;
+}
+
+Json nullable(const std::optional<double>& value) {
+  return value ? Json(*value) : Json();
+}
+
+std::optional<double> optional_number(const Json& object, const char* name) {
+  const Json& value = formats::value_or_null(object, name);
+  if (value.is_null()) return std::nullopt;
+  return number_in(value, {});
+}
+
+double rate_in(const Json& value) {
+  return number_in(value, {.low = 1e-12, .high = 1});
+}
+
+double share_in(const Json& value) {
+  return number_in(value, {.low = 0, .high = 1});
+}
+
+// What was asked for, as the record keeps it.
+Json asked_json(const StudyOptions& options) {
+  return {{"lrs", options.lrs},
+          {"seeds", options.tune_seeds},
+          {"samples", options.tune_samples},
+          {"problems", options.tune_problems},
+          {"steps", options.trial_steps()}};
+}
+
+template <class Read>
+auto read_record(const std::filesystem::path& path, const Read& read) {
+  const Json record = formats::read_json_object(path, kMostRecordBytes);
+  if (formats::value_or_null(record, "kind") != "tuning" ||
+      formats::value_or_null(record, "version") != kRecordVersion)
+    throw UserError("{}: is no record of tuning of version {}", path.string(), kRecordVersion);
+  try {
+    return read(record);
+  } catch (const std::exception& error) {
+    throw UserError("{}: is a damaged record of tuning ({}); name another, or tune again", path.string(),
+                    error.what());
+  }
+}
+
+}  // namespace
+
+std::string Trial::name() const {
+  return fmt::format("{}-lr{}-seed{}", arm, lr, seed);
+}
+
+std::string rate_source(const Variant& variant) {
+  for (const auto& [arm, source] : kTuned)
+    if (variant.name == arm) return std::string(source);
+  if (variant.family == Family::kSupport || variant.family == Family::kPairs) return "routeopd";
+  const report::Arm* const arm = report::find_arm(variant.name);
+  if (arm == nullptr) return "";
+  if (arm->component == report::Component::kBudget || arm->crossing.preset == "routeopd") return "routeopd";
+  if (arm->main) return "union_rkl";  // the forward KLs
+  return kAblationReference;
+}
+
+std::vector<std::string> tuned_arms(const StudyOptions& options) {
+  if (!options.tune_arms.empty()) return options.tune_arms;
+  std::vector<std::string> arms;
+  for (const auto& [name, source] : kTuned) {
+    const std::string arm(name);
+    const std::vector<Variant> kept = variants_of(all_families(), {}, options);
+    if (std::any_of(kept.begin(), kept.end(), [&](const Variant& variant) {
+          return variant.name == arm ||
+                 (std::none_of(kTuned.begin(), kTuned.end(),
+                               [&](const auto& tuned) { return tuned.first == variant.name; }) &&
+                  rate_source(variant) == arm);
+        }))
+      arms.push_back(arm);
+  }
+  return arms;
+}
+
+std::optional<Trial> next_trial(const StudyOptions& options, const std::vector<Trial>& done) {
+  for (const std::string& arm : tuned_arms(options)) {
+    std::vector<double> rates = options.lrs;
+    while (true) {
+      if (auto trial = missing_trial(arm, rates, options, done)) return trial;
+      // Of the rates that are whole, whatever else the record may have.
+      Curve curve = curve_of(arm, options, done);
+      std::erase_if(curve, [&](const auto& point) {
+        return std::find(rates.begin(), rates.end(), point.first) == rates.end();
+      });
+      const std::optional<double> beyond = rate_beyond(curve, options.lrs);
+      if (!beyond) break;
+      rates.push_back(*beyond);
+    }
+  }
+  return std::nullopt;
+}
+
+std::int64_t fewest_trials(const StudyOptions& options, const std::vector<Trial>& done) {
+  const std::int64_t grid =
+      std::ssize(tuned_arms(options)) * std::ssize(options.lrs) * std::ssize(options.tune_seeds);
+  std::int64_t beyond = 0;
+  for (const Trial& trial : done)
+    if (std::find(options.lrs.begin(), options.lrs.end(), trial.lr) == options.lrs.end()) ++beyond;
+  return grid + beyond;
+}
+
+Tuning chosen_rates(const StudyOptions& options, const std::vector<Trial>& trials) {
+  Tuning tuning{
+      .rates = {}, .shared_lr = {}, .samples = options.tune_samples, .problems = options.tune_problems};
+  std::vector<double> choices;
+  for (const std::string& arm : tuned_arms(options)) {
+    const Curve curve = curve_of(arm, options, trials);
+    ROUTEOPD_INVARIANT(!curve.empty());
+    choices.push_back(winner(curve));
+    for (const auto& [lr, values] : curve)
+      tuning.rates.push_back({.arm = arm,
+                              .lr = lr,
+                              .per_seed = values,
+                              .completion = {},
+                              .overshoot = {},
+                              .rms = {},
+                              .chosen = lr == choices.back()});
+  }
+  std::sort(choices.begin(), choices.end());
+  if (!choices.empty()) tuning.shared_lr = choices[(choices.size() - 1) / 2];
+  return tuning;
+}
+
+double Rates::of(const Variant& variant) const {
+  std::string name = variant.name;
+  Variant at = variant;
+  // A chain of sources is shorter than the list of tuned arms, or runs in a circle.
+  for (std::size_t hop = 0; hop <= kTuned.size(); ++hop) {
+    if (const auto found = own.find(name); found != own.end()) return found->second;
+    name = rate_source(at);
+    at = {.name = name, .family = Family::kMain, .settings = {}};
+  }
+  return shared;
+}
+
+Rates rates_of(const Tuning& tuning) {
+  Rates rates;
+  for (const TunedRate& rate : tuning.rates)
+    if (rate.chosen) rates.own[rate.arm] = rate.lr;
+  rates.shared = tuning.shared_lr.value();
+  return rates;
+}
+
+Json tuning_json(const StudyOptions& options, const std::vector<Trial>& trials, const Json& content,
+                 const std::optional<Tuning>& tuning) {
+  Json record = {{"kind", "tuning"},    {"version", kRecordVersion}, {"complete", tuning.has_value()},
+                 {"content", content},  {"trials", Json::array()},   {"arms", nullptr},
+                 {"shared_lr", nullptr}};
+  record.update(asked_json(options));
+  for (const Trial& trial : trials)
+    record["trials"].push_back(
+        {{"arm", trial.arm}, {"lr", trial.lr}, {"seed", trial.seed}, {"avg", trial.average}});
+  if (!tuning) return record;
+  Json arms = Json::array();
+  for (const TunedRate& rate : tuning->rates) {
+    if (arms.empty() || arms.back()["arm"] != rate.arm)
+      arms.push_back(
+          {{"arm", rate.arm}, {"lr", nullptr}, {"mean", nullptr}, {"extended", 0}, {"rates", Json::array()}});
+    Json& arm = arms.back();
+    const double mean = mean_over_seeds(rate.per_seed);
+    if (rate.chosen) {
+      arm["lr"] = rate.lr;
+      arm["mean"] = mean;
+    }
+    if (std::find(options.lrs.begin(), options.lrs.end(), rate.lr) == options.lrs.end())
+      arm["extended"] = arm["extended"].get<int>() + 1;
+    arm["rates"].push_back({{"lr", rate.lr},
+                            {"mean", mean},
+                            {"per_seed", rate.per_seed},
+                            {"rms", nullable(rate.rms)},
+                            {"completion", nullable(rate.completion)},
+                            {"overshoot", nullable(rate.overshoot)}});
+  }
+  record["arms"] = std::move(arms);
+  record["shared_lr"] = nullable(tuning->shared_lr);
+  return record;
+}
+
+std::vector<Trial> read_trials(const std::filesystem::path& path, const StudyOptions& options) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return {};
+  return read_record(path, [&](const Json& record) {
+    const Json asked = asked_json(options);
+    for (const auto& item : asked.items())
+      if (record.at(item.key()) != item.value()) throw UserError("it was made with another {}", item.key());
+    std::vector<Trial> trials;
+    if (record.at("trials").size() > kMostTrials) throw UserError("more than {} trials", kMostTrials);
+    for (const Json& trial : record.at("trials"))
+      trials.push_back({.arm = trial.at("arm").get<std::string>(),
+                        .lr = rate_in(trial.at("lr")),
+                        .seed = trial.at("seed").get<std::uint64_t>(),
+                        .average = share_in(trial.at("avg"))});
+    return trials;
+  });
+}
+
+Tuning tuning_of(const Json& record) {
+  if (record.at("complete") != true) throw UserError("its trials are not complete");
+  Tuning tuning;
+  tuning.samples =
+      static_cast<std::int64_t>(number_in(record.at("samples"), {.low = 1, .high = 1 << 20}, true));
+  tuning.problems =
+      static_cast<std::int64_t>(number_in(record.at("problems"), {.low = 0, .high = 1 << 24}, true));
+  tuning.shared_lr = rate_in(record.at("shared_lr"));
+  for (const Json& arm : record.at("arms")) {
+    const double chosen = rate_in(arm.at("lr"));
+    bool found = false;
+    for (const Json& point : arm.at("rates")) {
+      TunedRate rate{.arm = arm.at("arm").get<std::string>(),
+                     .lr = rate_in(point.at("lr")),
+                     .per_seed = {},
+                     .completion = optional_number(point, "completion"),
+                     .overshoot = optional_number(point, "overshoot"),
+                     .rms = optional_number(point, "rms"),
+                     .chosen = false};
+      for (const Json& average : point.at("per_seed")) rate.per_seed.push_back(share_in(average));
+      if (rate.per_seed.empty()) throw UserError("a rate without a seed");
+      rate.chosen = rate.lr == chosen;
+      found = found || rate.chosen;
+      if (tuning.rates.size() >= kMostTrials) throw UserError("more than {} rates", kMostTrials);
+      tuning.rates.push_back(std::move(rate));
+    }
+    if (!found) throw UserError("the rate of {} is none of its curve", shown(arm.at("arm")));
+  }
+  if (tuning.rates.empty()) throw UserError("no arm is in it");
+  return tuning;
+}
+
+Tuning read_tuning(const std::filesystem::path& path) {
+  return read_record(path, [](const Json& record) { return tuning_of(record); });
+}
+
+}  // namespace routeopd::study
