@@ -4,6 +4,7 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")  # -O3 where kernels are (src/routeopd/CMakeLists.txt)
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1 -DNDEBUG")  # for sanitizers: checks multiply what an optimiser reads
 option(ROUTEOPD_UNITY "Compile each folder as a few large units" ON)
 add_compile_options(-fPIC)  # for libraries and programs alike, so that they can share a precompiled header
 

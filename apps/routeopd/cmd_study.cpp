@@ -11,6 +11,7 @@
 #include "routeopd/base/interrupt.h"
 #include "routeopd/report/report_files.h"
 #include "routeopd/study/study.h"
+#include "routeopd/study/study_estimate.h"
 #include "routeopd/study/study_report.h"
 #include "routeopd/study/study_summary.h"
 
@@ -20,7 +21,11 @@ namespace {
 constexpr const char* kLaboratory = "lab";
 
 struct StudyArguments {
+  std::vector<std::string> words;  // the recipe, if any, and parts
   std::vector<std::string> parts;
+  std::string recipe;
+  std::vector<std::string> recipe_settings;
+  bool dry_run = false;
   std::string laboratory, student, teacher, prompts, validation, out;
   std::vector<std::string> suites;
   bool quick = false;
@@ -28,8 +33,32 @@ struct StudyArguments {
   OutputFlags output;
 };
 
+// The words before the options: a recipe's file, if any, then parts.
+void sort_words(StudyArguments& arguments) {
+  for (const std::string& word : arguments.words) {
+    if (!word.ends_with(".toml")) {
+      arguments.parts.push_back(word);
+    } else if (arguments.recipe.empty()) {
+      arguments.recipe = word;
+    } else {
+      throw CLI::ValidationError(fmt::format("{} and {}: a study has one recipe", arguments.recipe, word));
+    }
+  }
+  if (arguments.recipe.empty() && !arguments.recipe_settings.empty())
+    throw CLI::ValidationError("--set is over what a recipe says; name one");
+}
+
 // The pair that the user named; none where nothing was said.
-std::optional<study::StudyPair> pair_of(const StudyArguments& arguments) {
+std::optional<study::StudyPair> pair_of(const StudyArguments& arguments,
+                                        const std::optional<train::Recipe>& recipe) {
+  if (recipe) {
+    if (!arguments.laboratory.empty() || !arguments.student.empty() || !arguments.teacher.empty() ||
+        !arguments.prompts.empty() || !arguments.suites.empty())
+      throw CLI::ValidationError("the recipe names the pair; --set student.path=… and the like change it");
+    study::StudyPair pair = study::recipe_pair(*recipe);
+    if (!arguments.validation.empty()) pair.validation = study::absolute_path(arguments.validation);
+    return pair;
+  }
   const bool other = !arguments.student.empty() || !arguments.teacher.empty() || !arguments.prompts.empty() ||
                      !arguments.suites.empty() || !arguments.validation.empty();
   if (!other) {
@@ -79,15 +108,31 @@ std::string progress_note(const study::StudyProgress& at) {
   return at.seconds_left < 0 ? note : note + fmt::format(", {} left", clock_text(at.seconds_left));
 }
 
-void run_study(const StudyArguments& arguments) {
-  if (arguments.out.empty()) throw CLI::RequiredError("--out");
+void run_study(StudyArguments arguments) {
+  sort_words(arguments);
+  if (arguments.out.empty() && !arguments.dry_run) throw CLI::RequiredError("--out");
   const std::vector<std::string> parts = parts_of(arguments);
   study::StudyRequest request{
-      .pair = pair_of(arguments), .quick = arguments.quick, .settings = arguments.settings};
+      .pair = {}, .quick = arguments.quick, .settings = arguments.settings, .recipe = {}};
+  if (!arguments.recipe.empty()) {
+    request.recipe = train::read_recipe(arguments.recipe, arguments.recipe_settings);
+    request.recipe->out = "runs/unnamed";  // each run has its own
+    train::check_recipe(*request.recipe);
+  }
+  request.pair = pair_of(arguments, request.recipe);
   // The committed laboratory, for a study that begins and names no pair.
   if (!request.pair &&
-      !std::filesystem::exists(std::filesystem::path(arguments.out) / study::StudyFiles::kManifest))
+      (arguments.out.empty() ||
+       !std::filesystem::exists(std::filesystem::path(arguments.out) / study::StudyFiles::kManifest)))
     request.pair = study::laboratory_pair(kLaboratory);
+  if (arguments.dry_run) {
+    if (!request.pair) throw CLI::ValidationError("--dry-run tells of a study that begins; leave --out away");
+    const study::StudyTerms terms = study::terms_of(request);
+    const study::StudyEstimate estimate = study::estimate_study(terms, parts);
+    std::cout << (arguments.output.json ? study::json_of(estimate).dump() + "\n"
+                                        : study::estimate_text(estimate, terms));
+    return;
+  }
   study::StudyFiles files(arguments.out, request);
   try {
     if (std::count(arguments.parts.begin(), arguments.parts.end(), "tune") > 0 && !files.options().tuned())
@@ -140,7 +185,13 @@ void add_study(CLI::App& app) {
   const auto arguments = std::make_shared<StudyArguments>();
   std::string parts = "What to run; nothing: all of";
   for (const std::string& part : study::part_names()) parts += fmt::format(" {}", part);
-  app.add_option("part", arguments->parts, parts)->type_name("");
+  app.add_option("part", arguments->words,
+                 parts + "; before them a RECIPE.toml that says what all runs share, or nothing")
+      ->type_name("");
+  app.add_option("--set", arguments->recipe_settings,
+                 "section.key=value, over what the recipe says; may be repeated")
+      ->allow_extra_args(false);
+  app.add_flag("--dry-run", arguments->dry_run, "Print runs, tokens, hours and disk, and stop");
   app.add_option(
       "--out", arguments->out,
       "Study directory: new, or one that was stopped, which is resumed, or complete, which is shown");
@@ -173,6 +224,7 @@ void add_study(CLI::App& app) {
       "  routeopd study --out runs/study\n"
       "  routeopd study ablations --out runs/study\n"
       "  routeopd study --quick --out runs/quick\n"
+      "  routeopd study recipes/paper_2_justrl_deepseek_to_deepseek_1_5b.toml main ablations --dry-run\n"
       "  routeopd study main --out runs/rates --rates runs/study/tune.json\n"
       "  routeopd study main --out runs/pair --student A --teacher B --prompts train.jsonl --suite "
       "math=math.jsonl --validation small.jsonl"

@@ -12,26 +12,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kValidation = "validation";  // the suite's name
 
-// What all arms share: their settings and learning rates are all that differs.
-train::Recipe shared_recipe(const StudyPair& pair, const StudyOptions& options) {
-  train::Recipe recipe;
-  recipe.student.path = pair.student;
-  recipe.teacher.path = pair.teacher;
-  recipe.data.prompts = pair.prompts;
-  recipe.data.prompt_template = options.prompt_template;
-  recipe.rollout.prompts_per_step = options.prompts_per_step;
-  recipe.rollout.n = options.n;
-  recipe.rollout.max_new_tokens = options.max_new;
-  recipe.train.steps = options.steps;
-  recipe.checkpoint.every = options.save_every;
-  recipe.checkpoint.keep = 0;  // the study removes those it does not need
-  recipe.eval.suites = pair.suites;
-  recipe.eval.n = options.samples;
-  recipe.eval.max_new_tokens = options.max_new;
-  recipe.probe.states = options.states;
-  return train::resolved(recipe);
-}
-
 // The problem inside a prompt of the laboratory's template.
 lab::Problem problem_of(const Prompt& prompt, const std::string& words, const std::string& file) {
   const std::size_t before = words.find("{problem}");
@@ -85,8 +65,8 @@ void check_apart(const eval::Suite& validation, const std::vector<eval::Suite>& 
 
 }  // namespace
 
-LoadedPair::LoadedPair(const StudyPair& pair, const StudyOptions& options)
-    : pair_(pair), tokenizer_(pair.student), recipe_(shared_recipe(pair, options)) {
+LoadedPair::LoadedPair(const StudyPair& pair, const StudyOptions& options, const train::Recipe& recipe)
+    : pair_(pair), tokenizer_(pair.student), recipe_(train::resolved(recipe)) {
   train::Inputs inputs = train::load_inputs(recipe_, tokenizer_);
   train::check_inputs(recipe_, inputs);
   base_ = inputs.student;

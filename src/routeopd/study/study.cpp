@@ -52,7 +52,7 @@ class StudyDriver {
   // Loaded when something is to be done.
   const LoadedPair& pair() {
     if (!pair_) {
-      pair_.emplace(files_.pair(), options_);
+      pair_.emplace(files_.pair(), options_, files_.recipe());
       files_.note_machine();
     }
     return *pair_;

@@ -100,6 +100,38 @@ void put_entry(const Json& entry, Json& entries) {
 
 }  // namespace
 
+StudyTerms terms_of(const StudyRequest& request) {
+  if (!request.pair)
+    throw UserError(
+        "no study is there to resume; name a pair with --lab, with a recipe, or with --student, --teacher "
+        "and "
+        "--prompts");
+  StudyTerms terms{.pair = *request.pair, .options = {}, .recipe = {}};
+  const StudyPair& pair = terms.pair;
+  StudyOptions& options = terms.options;
+  options = with_settings(request.recipe ? recipe_options(*request.recipe, request.quick)
+                                         : default_options(pair.laboratory, request.quick),
+                          request.settings);
+  if (!options.rates.empty()) {
+    if (request.settings.contains("lr") && options.lr)
+      throw UserError(
+          "lr and rates exclude each other: say one learning rate for all, or a record of tuning");
+    options.lr.reset();
+    options.rates = absolute_path(options.rates);
+  } else if (!request.settings.contains("lr")) {
+    // Problems to choose rates by mean that they are to be chosen; without any, one rate is all there is.
+    if (!pair.validation.empty())
+      options.lr.reset();
+    else if (options.tuned())
+      options.lr = pair.laboratory ? kUntunedLaboratoryRate : kUntunedRate;
+  } else if (options.tuned() && pair.validation.empty()) {
+    throw UserError(
+        "lr is to be tuned, and there are no problems to choose it by; name some with --validation");
+  }
+  terms.recipe = shared_recipe(pair, options, request.recipe.value_or(train::Recipe{}));
+  return terms;
+}
+
 StudyFiles::StudyFiles(const fs::path& out, const StudyRequest& request) : path_(out) {
   std::error_code ignored;
   if (fs::exists(path_ / kManifest, ignored)) {
@@ -111,18 +143,16 @@ StudyFiles::StudyFiles(const fs::path& out, const StudyRequest& request) : path_
 }
 
 void StudyFiles::begin(const StudyRequest& request) {
-  if (!request.pair)
-    throw UserError(
-        "{}: no study is there to resume; name a pair with --lab, or --student, --teacher and --prompts",
-        path_.string());
-  pair_ = *request.pair;
+  StudyTerms terms;
+  try {
+    terms = terms_of(request);
+  } catch (const UserError& error) {
+    throw UserError("{}: {}", path_.string(), error.what());
+  }
+  pair_ = std::move(terms.pair);
+  options_ = std::move(terms.options);
+  recipe_ = std::move(terms.recipe);
   quick_ = request.quick;
-  options_ = with_settings(default_options(pair_.laboratory, quick_), request.settings);
-  if (options_.lr && !options_.rates.empty())
-    throw UserError("lr and rates exclude each other: say one learning rate for all, or a record of tuning");
-  if (!options_.rates.empty()) options_.rates = absolute_path(options_.rates);
-  if (options_.tuned() && pair_.validation.empty() && options_.rates.empty())
-    options_.lr = pair_.laboratory ? kUntunedLaboratoryRate : kUntunedRate;
   if (!options_.rates.empty()) rates_ = rates_of(read_tuning(options_.rates));
   Json pair = json_of(pair_);
   pair["sha256"] = contents_of(pair_);
@@ -138,6 +168,7 @@ void StudyFiles::begin(const StudyRequest& request) {
   make_result_directory(path_);
   lock_.emplace(path_);
   begun_ = true;
+  write_file(path_ / kRecipe, train::recipe_text(recipe_));
   if (!options_.rates.empty()) take_rates();
   save();
 }
@@ -220,6 +251,15 @@ void StudyFiles::resume(const StudyRequest& request) {
   } catch (const std::exception& error) {  // a field is missing, or of another type
     throw UserError("{}: cannot be resumed ({}); mend it, or name another directory", file.string(),
                     error.what());
+  }
+  recipe_ = train::read_recipe((path_ / kRecipe).string());
+  if (request.recipe) {
+    const train::Recipe said = shared_recipe(pair_, options_, *request.recipe);
+    for (const std::string& field : train::differences(recipe_, said))
+      if (!field.starts_with("objective.") && field != "optimizer.lr" && field != "seed" && field != "out")
+        throw UserError(
+            "{}: the study was begun with another {} of the recipe; say the same, or name another directory",
+            path_.string(), field);
   }
   if (request.quick && !quick_) refuse(path_, "quick", false, true);
   Json settings = request.settings;

@@ -1,5 +1,6 @@
 // A study directory: its names and layout, what a process writes there, and what anybody reads of it.
 //
+//   recipe.toml           what all runs share but for arm, learning rate, seed and directory
 //   study.json            what is there and what is still to come; rewritten whole after every finished piece
 //   base/eval/            evaluations of the untrained student and of the teacher
 //   teacher/eval/
@@ -38,12 +39,23 @@ namespace routeopd::study {
 struct StudyRequest {
   std::optional<StudyPair> pair;
   bool quick = false;
-  Json settings = Json::object();  // of study_fields()
+  Json settings = Json::object();       // of study_fields()
+  std::optional<train::Recipe> recipe;  // what the runs share; none: the defaults
 };
+
+// The pair and settings of a study that begins with this request.
+struct StudyTerms {
+  StudyPair pair;
+  StudyOptions options;
+  train::Recipe recipe;  // shared_recipe()
+};
+// Throws UserError where the request names no pair, or contradicts itself.
+StudyTerms terms_of(const StudyRequest& request);
 
 class StudyFiles {
  public:
   static constexpr const char* kManifest = "study.json";
+  static constexpr const char* kRecipe = "recipe.toml";
   static constexpr const char* kPage = "report.html";
   static constexpr const char* kTables = "tables";
 
@@ -77,6 +89,7 @@ class StudyFiles {
   const std::filesystem::path& path() const { return path_; }
   const StudyPair& pair() const { return pair_; }
   const StudyOptions& options() const { return options_; }
+  const train::Recipe& recipe() const { return recipe_; }  // shared_recipe()
   bool quick() const { return quick_; }
   const Json& manifest() const { return manifest_; }
 
@@ -126,6 +139,7 @@ class StudyFiles {
   std::optional<DirectoryLock> lock_;
   StudyPair pair_;
   StudyOptions options_;
+  train::Recipe recipe_;
   bool quick_ = false;
   bool begun_ = false;  // by this object
   Json manifest_;

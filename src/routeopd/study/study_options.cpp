@@ -2,6 +2,7 @@
 #include "routeopd/study/study_options.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "routeopd/lab/task.h"
@@ -85,6 +86,40 @@ void set_rates(StudyOptions& options, const Json& value) {
   options.lrs = std::move(rates);
 }
 
+// [objective] of a study: name=value with commas between them, or an object. What makes an arm is the arm's
+// own business, k and m have fields of their own.
+constexpr std::array kArmSettings = {"arm",    "k",    "m",      "pairs",  "loss",
+                                     "budget", "side", "weight", "target", "destination"};
+
+void set_objective(StudyOptions& options, const Json& value) {
+  Json settings = Json::object();
+  if (value.is_object()) {
+    settings = value;
+  } else {
+    for (const std::string& word : listed_words(value)) {
+      const std::size_t equals = word.find('=');
+      if (equals == std::string::npos) throw UserError("expected name=value, got {}", word);
+      settings[word.substr(0, equals)] = value_of_word(word.substr(equals + 1));
+    }
+  }
+  for (const auto& item : settings.items())
+    if (std::find(kArmSettings.begin(), kArmSettings.end(), item.key()) != kArmSettings.end())
+      throw UserError("{} is what arms differ in; it has no place here", item.key());
+  routing::objective_from(settings);  // refuses what is none of it
+  options.objective = std::move(settings);
+}
+
+// What a recipe's objective has otherwise than its arm's preset.
+Json objective_settings(const routing::ObjectiveOptions& objective) {
+  const routing::ObjectiveOptions preset = routing::objective_from({{"arm", objective.arm}});
+  Json settings = Json::object();
+  for (const auto& field : routing::objective_fields()) {
+    const bool of_arm = std::find(kArmSettings.begin(), kArmSettings.end(), field.name) != kArmSettings.end();
+    if (!of_arm && field.get(objective) != field.get(preset)) settings[field.name] = field.get(objective);
+  }
+  return settings;
+}
+
 Fields<StudyOptions> make_fields() {
   using O = StudyOptions;
   const auto whole = [](double low, double high) { return Range{.low = low, .high = high}; };
@@ -109,11 +144,16 @@ Fields<StudyOptions> make_fields() {
       number_field("prompts_per_step", &O::prompts_per_step, "prompts per step", whole(1, 1 << 20)));
   fields.push_back(number_field("n", &O::n, "responses per prompt", whole(1, 256)));
   fields.push_back(number_field("max_new", &O::max_new, "longest response, in tokens", whole(1, 1 << 24)));
+  fields.push_back(number_field("eval_max_new", &O::eval_max_new,
+                                "longest response where they are judged; 0: as long", whole(0, 1 << 24)));
   fields.push_back(number_field("save_every", &O::save_every,
                                 "steps between checkpoints: what a killed study loses at most",
                                 whole(1, 1e6)));
   fields.push_back(text_field("template", &O::prompt_template,
                               "how a problem is asked: chat, raw, or a text with {problem}"));
+  fields.push_back({"objective",
+                    "settings of [objective] that all arms share: name=value with commas between them",
+                    set_objective, [](const O& options) { return options.objective; }});
   fields.push_back(
       arms_field("arms", &O::arms,
                  "the main part's arms, with commas between them, the first being what the others are "
@@ -155,6 +195,21 @@ void check_seeds(const StudyOptions& options) {
   }
 }
 
+// --quick.
+void make_small(StudyOptions& options) {
+  options.seeds = options.main_seeds = {kFirstSeed};
+  options.steps = 10;
+  options.samples = 4;
+  options.problems = 60;
+  options.states = 128;
+  options.rounds = 3;
+  options.tune_arms = {"sampled_rkl", "routeopd"};
+  options.lrs = {options.lrs[1], options.lrs[2], options.lrs[3]};
+  options.tune_seeds = {kFirstTuneSeed};
+  options.tune_samples = 4;
+  options.tune_problems = 32;
+}
+
 }  // namespace
 
 std::string absolute_path(const std::filesystem::path& path) {
@@ -169,6 +224,17 @@ StudyPair laboratory_pair(const std::filesystem::path& directory) {
   pair.suites["heldout"] = absolute_path(directory / "heldout.jsonl");
   if (std::filesystem::exists(directory / "validation.jsonl"))
     pair.validation = absolute_path(directory / "validation.jsonl");
+  return pair;
+}
+
+StudyPair recipe_pair(const train::Recipe& recipe) {
+  StudyPair pair{.laboratory = false,
+                 .student = absolute_path(recipe.student.path),
+                 .teacher = absolute_path(recipe.teacher.path),
+                 .prompts = absolute_path(recipe.data.prompts),
+                 .suites = {},
+                 .validation = ""};
+  for (const auto& [name, path] : recipe.eval.suites) pair.suites[name] = absolute_path(path);
   return pair;
 }
 
@@ -203,20 +269,50 @@ StudyOptions default_options(bool laboratory, bool quick) {
     options.max_new = 512;
     options.save_every = 10;
   }
-  if (quick) {
-    options.seeds = options.main_seeds = {kFirstSeed};
-    options.steps = 10;
-    options.samples = 4;
-    options.problems = 60;
-    options.states = 128;
-    options.rounds = 3;
-    options.tune_arms = {"sampled_rkl", "routeopd"};
-    options.lrs = {options.lrs[1], options.lrs[2], options.lrs[3]};
-    options.tune_seeds = {kFirstTuneSeed};
-    options.tune_samples = 4;
-    options.tune_problems = 32;
-  }
+  if (quick) make_small(options);
   return options;
+}
+
+StudyOptions recipe_options(const train::Recipe& recipe, bool quick) {
+  if (recipe.objective.k == routing::kFullSupport)
+    throw UserError(
+        "[objective] k: a study's own k is a number; its sweeps have the full vocabulary beside it");
+  StudyOptions options = default_options(false, false);
+  options.steps = recipe.train.steps;
+  options.lr = recipe.optimizer.lr;
+  options.k = recipe.objective.k;
+  options.m = recipe.objective.m;
+  options.samples = recipe.eval.n;
+  options.every = recipe.eval.every;
+  options.prompts_per_step = recipe.rollout.prompts_per_step;
+  options.n = recipe.rollout.n;
+  options.max_new = recipe.rollout.max_new_tokens;
+  options.eval_max_new = recipe.eval.max_new_tokens;
+  options.save_every =
+      std::max<std::int64_t>(1, recipe.checkpoint.every > 0 ? recipe.checkpoint.every : recipe.train.steps);
+  options.prompt_template = recipe.data.prompt_template;
+  options.objective = objective_settings(recipe.objective);
+  if (quick) make_small(options);
+  return options;
+}
+
+train::Recipe shared_recipe(const StudyPair& pair, const StudyOptions& options, train::Recipe base) {
+  train::Recipe recipe = std::move(base);
+  recipe.student.path = pair.student;
+  recipe.teacher.path = pair.teacher;
+  recipe.data.prompts = pair.prompts;
+  recipe.data.prompt_template = options.prompt_template;
+  recipe.rollout.prompts_per_step = options.prompts_per_step;
+  recipe.rollout.n = options.n;
+  recipe.rollout.max_new_tokens = options.max_new;
+  recipe.train.steps = options.steps;
+  recipe.checkpoint.every = options.save_every;
+  recipe.checkpoint.keep = 0;  // the study removes those it does not need
+  recipe.eval.suites = pair.suites;
+  recipe.eval.n = options.samples;
+  recipe.eval.max_new_tokens = options.judged_max_new();
+  recipe.probe = {.every = 0, .bank = "", .states = options.states};
+  return recipe;
 }
 
 StudyOptions with_settings(StudyOptions options, const Json& settings) {

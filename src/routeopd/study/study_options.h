@@ -1,6 +1,6 @@
-// What a study is asked for: the pair, and the settings that all of its runs share. Each setting is declared
-// once; the command line, study.json and the check that a study is resumed as it was begun all come from that
-// table.
+// What a study is asked for: the pair, and the settings that all of its runs share, said by themselves or by a
+// recipe. Each setting is declared once; the command line, study.json and the check that a study is resumed as
+// it was begun all come from that table.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "routeopd/base/fields.h"
+#include "routeopd/train/recipe.h"
 
 namespace routeopd::study {
 
@@ -27,6 +28,8 @@ struct StudyPair {
 
 std::string absolute_path(const std::filesystem::path& path);
 StudyPair laboratory_pair(const std::filesystem::path& directory);
+// Of a recipe: its models, prompts and [eval] suites.
+StudyPair recipe_pair(const train::Recipe& recipe);
 Json json_of(const StudyPair& pair);
 StudyPair pair_of(const Json& json);
 
@@ -43,11 +46,13 @@ struct StudyOptions {
   std::int64_t states = 1024;  // of the bank
   std::int32_t rounds = 5;     // of the cost measurement
   std::int32_t prompts_per_step = 32;
-  std::int32_t n = 4;           // responses per prompt
-  std::int64_t max_new = 80;    // tokens; the laboratory's longest right solution has 50
-  std::int64_t save_every = 1;  // steps between checkpoints: what a killed study loses at most
+  std::int32_t n = 4;             // responses per prompt
+  std::int64_t max_new = 80;      // tokens; the laboratory's longest right solution has 50
+  std::int64_t eval_max_new = 0;  // the same where responses are judged; 0: as many
+  std::int64_t save_every = 1;    // steps between checkpoints: what a killed study loses at most
   std::string prompt_template;
-  std::vector<std::string> arms;  // of the main part, and the only ones of the others; none: all
+  Json objective = Json::object();  // settings of [objective] that all arms share
+  std::vector<std::string> arms;    // of the main part, and the only ones of the others; none: all
 
   // Of the part tune.
   std::string rates;  // a record of tuning to take the learning rates from; empty: the study's own
@@ -59,6 +64,7 @@ struct StudyOptions {
   std::vector<std::string> tune_arms;                          // none: those that the others take a rate from
 
   bool tuned() const { return !lr; }
+  std::int64_t judged_max_new() const { return eval_max_new > 0 ? eval_max_new : max_new; }
   std::int64_t trial_steps() const { return tune_steps > 0 ? tune_steps : steps; }
 };
 
@@ -68,6 +74,14 @@ const Fields<StudyOptions>& study_fields();
 // The defaults: for the laboratory or another pair, and smaller for --quick, which fills every part in
 // minutes.
 StudyOptions default_options(bool laboratory, bool quick);
+
+// What a recipe says of them over the defaults; its learning rate is that of every arm. --quick makes the
+// study small all the same.
+StudyOptions recipe_options(const train::Recipe& recipe, bool quick);
+
+// The recipe of a study's runs but for their arm, learning rate, seed and directory: `base`, a user's own or
+// the default one, with the pair and the options.
+train::Recipe shared_recipe(const StudyPair& pair, const StudyOptions& options, train::Recipe base);
 
 // `options` with the values that `settings`, an object, has. Throws UserError for an unknown name, a value
 // out of range, or arms that the study does not have.

@@ -61,7 +61,8 @@ Variant variant_named(const std::string& name, const StudyOptions& options) {
 }
 
 routing::ObjectiveOptions objective_of(const Variant& variant, const StudyOptions& options) {
-  Json settings = {{"k", options.k}, {"m", options.m}};
+  Json settings = options.objective;
+  settings.update(Json{{"k", support_json(options.k)}, {"m", options.m}});
   settings.update(variant.settings);
   return routing::objective_from(settings);
 }
