@@ -127,6 +127,10 @@ TEST(StudyTables, AblationsStandAgainstFixedMid) {
             points(contrast("fixed_mid", "rank_matched")));
   EXPECT_EQ(cell("ablation-destination", "rank_matched", "paper Avg@16 %"), "63.72");
   EXPECT_EQ(cell("ablation-destination", "rank_matched", "paper over fixed_mid"), "-0.71");
+  EXPECT_EQ(cell("ablation-destination", "rank_matched_neutral", "over fixed_mid [95 %]"),
+            points(contrast("fixed_mid", "rank_matched_neutral")));
+  EXPECT_EQ(cell("ablation-destination", "rank_matched_neutral", "paper Avg@16 %"), kDash);
+  EXPECT_EQ(cell("ablation-destination", "rank_matched_neutral", "paper over fixed_mid"), kDash);
   EXPECT_EQ(cell("ablation-objective", "source_only-one", "over fixed_mid [95 %]"),
             points(contrast("fixed_mid", "source_only-one")));
   EXPECT_EQ(cell("ablation-objective", "source_only-one", "paper Avg@16 %"), "–");

@@ -43,6 +43,7 @@ class SyntheticStudy {
             {"student_proportional", "student_proportional", 16, 2, 40},
             {"random_background", "random_background", 16, 2, 35},
             {"rank_matched", "rank_matched", 16, 2, 45},
+            {"rank_matched_neutral", "rank_matched_neutral", 16, 2, 37},
             {"source_only", "source_only", 16, 2, 52},
             {"destination_only", "destination_only", 16, 2, 54},
             {"source_only-one", "source_only", 16, 2, 51},
