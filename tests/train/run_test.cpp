@@ -154,6 +154,7 @@ TEST(Run, MetricsHaveWhatIsPromised) {
                            "coverage",
                            "entropy",
                            "teacher_entropy",
+                           "policy_entropy",
                            "response_tokens",
                            "clip_ratio",
                            "capture_error",
@@ -165,6 +166,7 @@ TEST(Run, MetricsHaveWhatIsPromised) {
   }
   EXPECT_EQ(first["validity"]["valid"], first["tokens"]);
   EXPECT_GT(first["mass"].get<double>(), 0);
+  EXPECT_GT(first["policy_entropy"].get<double>(), first["entropy"].get<double>()) << "a lower bound";
   EXPECT_LE(first["student_mass"].get<double>(), 1.0 + 1e-6);
 }
 

@@ -110,6 +110,7 @@ StepMetrics step_metrics(std::int64_t step, const Experience& experience, const 
   metrics.floored = update.floored;
   metrics.response_tokens = static_cast<double>(rollout.states()) / responses;
   metrics.clip_ratio = static_cast<double>(clipped) / responses;
+  metrics.policy_entropy = mean_over(rollout.entropy_N, [](std::size_t) { return true; });
   if (experience.routes == nullptr) {
     metrics.validity[std::string(name_of(Validity::kValid))] = rollout.states();
     return metrics;

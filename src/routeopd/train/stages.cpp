@@ -54,6 +54,7 @@ Rollout Stages::write(const std::vector<Prompt>& prompts, std::int64_t step) {
                                   .step = static_cast<std::uint32_t>(step)};
   engine::Capture capture = capture_options(recipe_.objective);
   capture.hidden = engines_.student->capabilities().hidden_states;
+  capture.entropy = engines_.student->capabilities().entropy;
   return engines_.student->generate(prompts, sampling, capture);
 }
 

@@ -22,15 +22,17 @@ struct Curve {
   double scale;
 };
 
-constexpr std::array<Curve, 9> kCurves = {{{&StepMetrics::loss, "Loss", 1},
-                                           {&StepMetrics::mass, "Mismatch mass of the batch", 1},
-                                           {&StepMetrics::entropy, "Student entropy (nats)", 1},
-                                           {&StepMetrics::teacher_entropy, "Teacher entropy (nats)", 1},
-                                           {&StepMetrics::response_tokens, "Response length (tokens)", 1},
-                                           {&StepMetrics::clip_ratio, "Responses cut at the limit (%)", 100},
-                                           {&StepMetrics::routed_share, "Routed states (%)", 100},
-                                           {&StepMetrics::grad_norm, "Gradient norm", 1},
-                                           {&StepMetrics::budget, "Budget (log-odds)", 1}}};
+constexpr std::array<Curve, 10> kCurves = {
+    {{&StepMetrics::loss, "Loss", 1},
+     {&StepMetrics::mass, "Mismatch mass of the batch", 1},
+     {&StepMetrics::policy_entropy, "Policy entropy (nats)", 1},
+     {&StepMetrics::entropy, "Student entropy, lower bound (nats)", 1},
+     {&StepMetrics::teacher_entropy, "Teacher entropy, lower bound (nats)", 1},
+     {&StepMetrics::response_tokens, "Response length (tokens)", 1},
+     {&StepMetrics::clip_ratio, "Responses cut at the limit (%)", 100},
+     {&StepMetrics::routed_share, "Routed states (%)", 100},
+     {&StepMetrics::grad_norm, "Gradient norm", 1},
+     {&StepMetrics::budget, "Budget (log-odds)", 1}}};
 
 struct Stage {
   std::string_view key, color;
