@@ -58,6 +58,10 @@ struct ObjectiveOptions {
   double delta_target = 0.01;         // substantive target, log-odds
 
   bool needs_pool() const { return destination == Destination::kRandomBackground || ranks_destinations(); }
+  // Whether the loss reads pairs or the support. The others have routes for the metrics alone.
+  bool reads_routes() const {
+    return loss == Loss::kRouted || loss == Loss::kUnionRkl || loss == Loss::kUnionFkl;
+  }
   bool ranks_destinations() const {
     return destination == Destination::kRankMatched || destination == Destination::kRankMatchedNeutral;
   }
