@@ -12,7 +12,6 @@
 
 #include "bench.h"
 #include "routeopd/base/system.h"
-#include "routeopd/engine/local_engine.h"
 #include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/train/learner.h"
 #include "routeopd/train/stages.h"
@@ -220,9 +219,7 @@ class Laboratory {
         routed_inputs_(train::load_inputs(recipe_, tokenizer_)),
         sampled_inputs_(train::load_inputs(recipe_, tokenizer_)),
         routed_(recipe_, routed_inputs_),
-        sampled_engine_(sampled_inputs_.student, sampled_inputs_.real_ids),
-        teacher_engine_(*sampled_inputs_.teacher, sampled_inputs_.real_ids),
-        sampled_learner_(sampled_inputs_.student, {}, sampled_inputs_.real_ids, sampled_recipe()),
+        sampled_stages_(sampled_recipe(), sampled_inputs_),
         prompts_(routed_inputs_.prompts.begin(),
                  routed_inputs_.prompts.begin() + recipe_.rollout.prompts_per_step) {
     for (std::size_t i = 0; i < prompts_.size(); ++i) prompts_[i].number = static_cast<std::uint32_t>(i);
@@ -237,20 +234,11 @@ class Laboratory {
 
   // As lean as it can be: the log-probabilities of the tokens taken, no top-k, no routes.
   void sampled_rollout() {
-    sampled_.rollout = sampled_engine_.generate(
-        prompts_,
-        {.n = recipe_.rollout.n, .max_new_tokens = recipe_.rollout.max_new_tokens, .seed = recipe_.seed}, {});
-    const engine::StateValues values = teacher_engine_.score(
-        sampled_.rollout, {.k = 0, .gather_ids_NG = sampled_.rollout.id_N, .gather_columns = 1});
-    sampled_.scores.teacher_logprob_N.clear();
-    for (std::size_t n = 0; n < values.logsumexp_N.size(); ++n)
-      sampled_.scores.teacher_logprob_N.push_back(values.gathered_NG[n] - values.logsumexp_N[n]);
-    sampled_.routes.validity_N.assign(values.logsumexp_N.size(), Validity::kValid);
+    sampled_.rollout = sampled_stages_.write(prompts_, 0);
+    sampled_.scores = sampled_stages_.score(sampled_.rollout);
+    sampled_.routes = sampled_stages_.route(sampled_.rollout, sampled_.scores);
   }
-  void sampled_learn() {
-    sampled_learner_.update(sampled_.experience());
-    sampled_engine_.refresh();
-  }
+  void sampled_learn() { sampled_stages_.learn(sampled_.experience()); }
 
   bool same_tokens() const { return data_.rollout.id_N == sampled_.rollout.id_N; }
   std::int64_t tokens() const { return data_.rollout.states(); }
@@ -259,15 +247,14 @@ class Laboratory {
   train::Recipe sampled_recipe() const {
     train::Recipe recipe = recipe_;
     recipe.objective = routing::objective_from({{"arm", "sampled_rkl"}, {"k", recipe_.objective.k}});
+    recipe.train.diagnostics = false;
     return recipe;
   }
 
   train::Recipe recipe_;
   tokenizer::Tokenizer tokenizer_;
   train::Inputs routed_inputs_, sampled_inputs_;
-  train::Stages routed_;
-  engine::LocalEngine sampled_engine_, teacher_engine_;
-  train::Learner sampled_learner_;
+  train::Stages routed_, sampled_stages_;
   std::vector<Prompt> prompts_;
   Data data_, sampled_;
 };

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <set>
 
 #include "command.h"
 #include "progress.h"
@@ -27,16 +29,24 @@ struct JudgeArguments {
   OutputFlags output;
 };
 
-std::map<std::string, std::string> suite_files(const std::vector<std::string>& words) {
+// What --suite says: NAME is judged, and no suite that is not named so; NAME=FILE tells where problems are.
+struct Suites {
+  std::set<std::string> only;
   std::map<std::string, std::string> files;
+};
+
+Suites suites_of(const std::vector<std::string>& words) {
+  Suites suites;
   for (const std::string& word : words) {
     const std::size_t equals = word.find('=');
-    if (equals == 0 || equals == std::string::npos || equals + 1 == word.size())
-      throw UserError("--suite {}: expected NAME=FILE", word);
-    if (!files.emplace(word.substr(0, equals), word.substr(equals + 1)).second)
-      throw UserError("--suite: {} is named twice", word.substr(0, equals));
+    if (equals == 0 || word.empty() || equals + 1 == word.size())
+      throw UserError("--suite {}: expected NAME or NAME=FILE", word);
+    const bool fresh = equals == std::string::npos
+                           ? suites.only.insert(word).second
+                           : suites.files.emplace(word.substr(0, equals), word.substr(equals + 1)).second;
+    if (!fresh) throw UserError("--suite: {} is named twice", word.substr(0, equals));
   }
-  return files;
+  return suites;
 }
 
 // The key's value goes from the environment to the client and nowhere else.
@@ -65,8 +75,8 @@ void run_judge(const JudgeArguments& arguments) {
   judge::check_extra(settings.extra);
   const judge::ChatSettings chat = chat_settings(arguments);
   judge::check_key(chat);
-  const judge::JudgeInput input =
-      judge::read_judge_input(arguments.directories, suite_files(arguments.suites));
+  const Suites suites = suites_of(arguments.suites);
+  const judge::JudgeInput input = judge::read_judge_input(arguments.directories, suites.files, suites.only);
 
   const fs::path out(arguments.out);
   judge::open_judge_directory(out);
@@ -128,6 +138,7 @@ void add_judge(CLI::App& app) {
   app.add_option("--model", settings.model, "The judge's name at that address")->required();
   app.add_option("--out", arguments->out, "Judge directory: a new one, or one to resume")->required();
   app.add_option("--suite", arguments->suites,
+                 "NAME: judge the responses of this suite, and of others only where they are named too; "
                  "NAME=FILE: where a suite's problems are, if not where summary.json says; may be repeated")
       ->allow_extra_args(false);
   arguments->key_option =

@@ -35,6 +35,7 @@ struct RunArguments {
   std::vector<std::string> arms = {"routeopd"};
   std::vector<std::string> interventions;
   double lr = 1e-6;
+  std::string rms = "routeopd";
   table::TableFormat format = table::TableFormat::kText;
   OutputFlags output;
 };
@@ -55,15 +56,32 @@ std::string with_interval(const Json& spread) {
 
 std::string table_of(const Json& result, table::TableFormat format) {
   std::vector<std::vector<std::string>> rows;
+  const auto share = [](const Json& row, const std::string& name) {
+    const Json& interval = row[name + "_interval"];
+    return row[name].is_number() ? fmt::format("{} [{}, {}]", percent_of(row[name]), percent_of(interval[0]),
+                                               percent_of(interval[1]))
+                                 : "–";
+  };
   for (const Json& row : result["rows"])
     rows.push_back({row["name"].get<std::string>(), row["intervention"].get<std::string>(),
                     with_interval(row["fidelity"]), percent_of(row["fidelity"]["p10"]),
                     percent_of(row["fidelity"]["median"]), with_interval(row["leakage"]),
                     percent_of(row["leakage"]["median"]), plain(row["target_mae"], 4),
-                    percent_of(row["completion"]), percent_of(row["overshoot"]), plain(row["rms"], 4)});
+                    share(row, "completion"), share(row, "overshoot"), plain(row["rms"], 4)});
   return table::table_of({"arm", "intervention", "fidelity % [95 %]", "P10", "median", "leakage % [95 %]",
-                          "median", "target MAE", "completion %", "overshoot %", "RMS"},
+                          "median", "target MAE", "completion % [95 %]", "overshoot % [95 %]", "RMS"},
                          rows, format);
+}
+
+// To which size updates were scaled.
+std::string size_text(const Json& result) {
+  const auto matched = result["matched"].get<std::string>();
+  if (matched == "none") return "updates are as they are at the learning rate";
+  return fmt::format("updates are scaled to {}{}",
+                     matched == "routeopd"  ? "the RMS log-odds change of RouteOPD's fresh-AdamW update, "
+                     : matched == "targets" ? "the RMS of the bank's targets, "
+                                            : "an RMS log-odds change of ",
+                     plain(result["rms"], 4));
 }
 
 void run_make_bank(MakeBankArguments& arguments) {
@@ -121,6 +139,7 @@ void run_run(const RunArguments& arguments) {
                               .arms = {},
                               .interventions = {},
                               .optimizer = {},
+                              .size = probe::matched_size_of(arguments.rms),
                               .out = arguments.out,
                               .dump = arguments.dump};
   if (!arguments.moments.empty()) {
@@ -158,10 +177,9 @@ void run_run(const RunArguments& arguments) {
   std::cout << table_of(result, arguments.format);
   const bool own = result["student"]["frozen"].get<bool>();
   const auto states = result["bank"]["states"].get<std::int64_t>();
-  std::cout << table::note(fmt::format("{} states; updates are scaled to the RMS log-odds change of "
-                                       "RouteOPD's fresh-AdamW update, {}; {}; "
+  std::cout << table::note(fmt::format("{} states; {}; {}; "
                                        "intervals: bootstrap over {} responses; {}/probe.json",
-                                       states, plain(result["rms"], 4),
+                                       states, size_text(result),
                                        own ? "the student is the bank's own"
                                            : "supports and routes were made anew for this student",
                                        result["bank"]["sequences"].get<std::int64_t>(), arguments.out),
@@ -217,8 +235,16 @@ void add_run(CLI::App& app) {
       "named, each for the arms it applies to");
   app.add_option("--moments", arguments->moments,
                  "RUN/checkpoints/step_N, whose AdamW moments and settings saved_adamw takes");
-  app.add_option("--lr", arguments->lr, "Learning rate of the update that the others are matched to")
+  app.add_option(
+         "--lr", arguments->lr,
+         "Learning rate of the update that the others are matched to; with --rms none, of all updates")
       ->check(between(1e-12, 1))
+      ->capture_default_str();
+  app.add_option(
+         "--rms", arguments->rms,
+         "Size to which updates are scaled, RMS change of log-odds over the frozen pairs: a number, "
+         "routeopd (that of its fresh-AdamW update at --lr), targets (that of the bank's targets), or "
+         "none: each update at --lr as it is")
       ->capture_default_str();
   app.add_option("--dump", arguments->dump, "Also every distribution, as a safetensors file of logits");
   add_table_flags(app, arguments->format);

@@ -223,6 +223,47 @@ class Input(Case):
         self.assert_fails(self.run_judge(judge, "--suite", f"aime={other}"), *digests)
         self.assert_fails(self.run_judge(judge, "--suite", f"aime={self.suite}", "--suite", f"amc={other}"), "amc")
 
+    def test_some_suites_alone(self):
+        def two_suites(name, aime, amc):
+            run = self.make_run(name, aime)
+            more = self.make_run(f"{name}-more", amc, suite="amc", named=False)  # nobody knows where amc's problems are
+            with (run / "responses.jsonl").open("a") as lines:
+                lines.write((more / "responses.jsonl").read_text())
+            summary = json.loads((run / "summary.json").read_text())
+            summary["suites"] |= json.loads((more / "summary.json").read_text())["suites"]
+            (run / "summary.json").write_text(json.dumps(summary))
+            return run
+
+        runs = [two_suites("method-A", ["cw", "wf"], ["WWW", "Wcc", "fWW"]), two_suites("method-B", ["cc", "wW"], ["ccW", "Wcc", "WWc"])]
+        judge = self.serve(stable)
+        self.assert_fails(self.run_judge(judge, runs=runs), "suite amc", "--suite amc=FILE")
+        answer = self.run_judge(judge, "--suite", "aime", runs=runs)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertEqual(len(judge.requests), 2 * 3, "(0,1) and (1,0) of both, and B's (1,1) in other words")
+        self.assertEqual({line["suite"] for line in self.labels()}, {"aime"})
+        self.assertEqual(len(self.labels()), 2 * 4)
+        summary = self.summary()
+        self.assertEqual(list(summary["suites"]), ["aime"])
+        self.assertEqual(summary["responses"], 8)
+        self.assertEqual(summary["agreement"]["all"]["n"], 8)
+
+        # Named together with a file, and both at once: what was answered is not asked again.
+        self.assertEqual(self.run_judge(judge, "--suite", "amc", "--suite", f"amc={self.suite}", runs=runs, out="amc").returncode, 0)
+        self.assertEqual({line["suite"] for line in self.labels("amc")}, {"amc"})
+        asked = len(judge.requests)
+        both = self.run_judge(judge, "--suite", "amc", "--suite", "aime", "--suite", f"amc={self.suite}", "--cache",
+                              self.path / "amc" / "cache.jsonl", runs=runs, out="both")
+        self.assertEqual(both.returncode, 0, both.stderr)
+        self.assertEqual(len(judge.requests), asked + 2 * 3)
+        self.assertEqual(list(self.summary("both")["suites"]), ["aime", "amc"])
+
+        for words in (["--suite", "aime24"], ["--suite", "aime", "--suite", f"aime24={self.suite}"]):
+            self.assert_fails(self.run_judge(judge, *words, runs=runs, out="none"), "--suite aime24: no such suite was evaluated; there are aime, amc")
+        self.assert_fails(self.run_judge(judge, "--suite", "aime", "--suite", "aime", runs=runs, out="none"), "aime is named twice")
+        for word in ("", "=file", "aime="):
+            self.assert_fails(self.run_judge(judge, "--suite", word, runs=runs, out="none"), "expected NAME or NAME=FILE")
+        self.assertFalse((self.path / "none").exists())
+
     def test_an_eval_directory_is_never_written_over(self):
         run = self.make_run("method-A", ["w"])
         judge = self.serve(stable)

@@ -239,6 +239,36 @@ class Run(Case):
             self.assertGreater(routed["fidelity"]["low"], other["fidelity"]["high"], other["name"])
             self.assertLess(routed["leakage"]["high"], other["leakage"]["low"], other["name"])
 
+    def test_sizes_of_updates(self):
+        """--rms: one size for all arms, that of the targets, or each update as it is."""
+        common = ["--arm", "routeopd", "--arm", "sampled_rkl", "--arm", "source_only", "--intervention", "fresh_adamw"]
+        targets = self.probe("targets", *common, "--rms", "targets")
+        squares = [line["target"] ** 2 for line in lines_of(self.path / "targets" / "routes.jsonl") if line["name"] == "routeopd"]
+        self.assertEqual(targets["matched"], "targets")
+        self.assertAlmostEqual(targets["rms"], math.sqrt(sum(squares) / len(squares)), delta=1e-6)
+        given = self.probe("given", *common, "--rms", "0.05")
+        self.assertEqual((given["matched"], given["rms"]), ("given", 0.05))
+        for result in (targets, given):
+            for row in result["rows"]:
+                self.assertAlmostEqual(row["rms"] / result["rms"], 1, delta=1e-3)
+        plain = self.probe("plain", *common, "--rms", "none")
+        self.assertEqual((plain["matched"], plain["rms"]), ("none", None))
+        matched = self.probe("as-routeopd", *common)
+        self.assertEqual(matched["matched"], "routeopd")
+        self.assertAlmostEqual(plain["rows"][0]["rms"] / matched["rms"], 1, delta=1e-6)
+        for row in plain["rows"]:
+            self.assertEqual(row["scale"], 1)
+        for result in (targets, given, plain):
+            for row in result["rows"]:
+                for name in ("completion", "overshoot"):
+                    low, high = row[f"{name}_interval"]
+                    self.assertTrue(0 <= low <= row[name] <= high <= 1, (row["name"], name, row[name], low, high))
+        self.assertGreater(targets["rows"][0]["completion"], 2 * given["rows"][0]["completion"])
+        for words in ("0", "large"):
+            answer = run("probe", "run", "--bank", self.bank, "--student", LAB / "base", "--teacher", LAB / "teacher", "--out",
+                         self.path / "no", "--rms", words, code=1)
+            self.assertIn("--rms: expected a number over 0 (log-odds), routeopd, targets or none", answer.stderr)
+
     def test_arms_ask_for_what_can_hold_together(self):
         result = self.probe("arms", "--arm", "routeopd", "--arm", "independent_clipping", "--arm", "routeopd:m=8", "--arm",
                             "exact=routeopd:pairs=exact", "--arm", "routeopd:k=full", "--intervention", "fresh_adamw")

@@ -145,6 +145,25 @@ class Paper(Case):
                         self.assertEqual(resolved[name], value)
             self.assertEqual(set(resolved["eval.suites"]), SUITES)
 
+    def test_the_bank_is_made_of_the_recipes_own_models_and_data(self):
+        for path in PAPER:
+            with self.subTest(path.name):
+                resolved, text = self.resolved(path), path.read_text()
+                command = re.search(r"^#   (routeopd probe make .*\\)\n#     (.*)$", text, re.M)
+                words = " ".join(command.groups()).replace("\\", "").split()
+                options = dict(zip(words[3::2], words[4::2]))
+                for option, field in (("--student", "student.path"), ("--teacher", "teacher.path"), ("--prompts", "data.prompts"),
+                                      ("--max-new", "rollout.max_new_tokens"), ("--k", "objective.k"), ("--m", "objective.m")):
+                    self.assertEqual(options[option], str(resolved[field]), option)
+                self.assertEqual(options["--states"], "1024")
+                known = run("probe", "make", "--help").stdout
+                for option in options:
+                    self.assertIn(option, known)
+                # The line that is to be used when the bank is there names it, and keeps the recipe valid.
+                bank = re.search(r'^# bank = "(.*)"$', text, re.M).group(1)
+                self.assertEqual(bank, options["--out"])
+                self.assertEqual(self.resolved(path, f"probe.bank={bank}")["probe.bank"], bank)
+
     def test_one_pass_over_the_data(self):
         for path in PAPER:
             resolved = self.resolved(path)

@@ -142,13 +142,17 @@ class Whole(Case):
         self.assertEqual(cost["rounds"], 2)
         arms = {arm["name"]: arm for arm in cost["arms"]}
         # The arms of the study, routeopd standing for its own k and m; those that the sweeps train are called as there.
-        self.assertEqual(list(arms), ["sampled_rkl", "routeopd", "routeopd-k32-m1", "routeopd-k32", "routeopd-k32-m4",
+        self.assertEqual(cost["reference"], "sampled_rkl-lean")
+        self.assertEqual(list(arms), ["sampled_rkl-lean", "sampled_rkl", "routeopd", "routeopd-k32-m1", "routeopd-k32", "routeopd-k32-m4",
                                       "routeopd-k32-m8", "routeopd-k64", "routeopd-kfull"])
-        self.assertEqual(arms["sampled_rkl"]["relative_total"], {"mean": 1, "low": 1, "high": 1})
+        self.assertEqual(arms["sampled_rkl-lean"]["relative_total"], {"mean": 1, "low": 1, "high": 1})
+        self.assertIsNone(arms["sampled_rkl-lean"]["k"])
         for arm in cost["arms"]:
             seconds = arm["seconds"]
-            self.assertEqual(set(seconds), {"rollout", "score", "route", "learn", "total"})
-            self.assertAlmostEqual(seconds["total"], sum(seconds.values()) - seconds["total"], delta=seconds["total"] / 2)
+            self.assertEqual(set(seconds), {"rollout", "score", "route", "learn", "learner", "total"})
+            parts = sum(seconds[stage] for stage in ("rollout", "score", "route", "learn"))
+            self.assertAlmostEqual(seconds["total"], parts, delta=seconds["total"] / 2)
+            self.assertGreaterEqual(seconds["learner"], seconds["learn"])
             self.assertLessEqual(arm["relative_total"]["low"], arm["relative_total"]["mean"])
             self.assertLessEqual(arm["relative_total"]["mean"], arm["relative_total"]["high"])
             self.assertEqual(arm["teacher_calls"], 8)

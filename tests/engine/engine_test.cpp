@@ -220,6 +220,7 @@ TEST_F(AnswerCheck, RolloutsThatAreNotWhatWasAskedForAreRefusedByName) {
       [](Rollout& r) { r.columns = kIds; },
       [](Rollout& r) { r.hidden_size = 2; },
       [](Rollout& r) { r.hidden_NH = {1}; },
+      [](Rollout& r) { r.entropy_N = {1}; },
       [](Rollout& r) { r.responses_B.pop_back(); },
       [](Rollout& r) { r.responses_B[1].prompt = 1; },
       [](Rollout& r) { r.responses_B[1].prompt = 3; },
@@ -253,6 +254,8 @@ TEST_F(AnswerCheck, HiddenStatesAreACapability) {
               HasSubstr("engine scripted: hidden states were asked for, and it has none"));
   EXPECT_THAT(error_of([&] { teacher.score(rollout, {.k = 2, .hidden = true}); }),
               HasSubstr("hidden states were asked for"));
+  EXPECT_THAT(error_of([&] { student.generate(prompts, sampling, {.k = 2, .entropy = true}); }),
+              HasSubstr("engine scripted: entropies were asked for, and it has none"));
 }
 
 // Without hidden states the student reads its responses again for the teacher's ids.

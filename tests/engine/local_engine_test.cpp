@@ -65,7 +65,8 @@ TEST(Generate, CapturedValuesEqualASecondForward) {
 TEST(Generate, CapturedValuesEqualTheTrainingForward) {
   const c10::NoGradGuard no_grad;
   Pair pair;
-  const Rollout rollout = pair.write.generate(some_prompts(), sampling(), {.k = 8, .hidden = true});
+  const Rollout rollout =
+      pair.write.generate(some_prompts(), sampling(), {.k = 8, .hidden = true, .entropy = true});
   const model::ResponseBatch batch = model::pack_responses(rollout, 0, rollout.responses_B.size());
   const at::Tensor hidden =
       model::packed_hidden(pair.student, batch.packed).index_select(0, batch.state_places);
@@ -74,6 +75,28 @@ TEST(Generate, CapturedValuesEqualTheTrainingForward) {
   for (std::int64_t n = 0; n < rollout.states(); ++n) {
     const auto at = static_cast<std::size_t>(n);
     EXPECT_NEAR(rollout.logprob_N[at], logprobs[n][rollout.id_N[at]].item<float>(), kTolerance);
+    const at::Tensor log_p_R = logprobs[n].to(at::kDouble);
+    EXPECT_NEAR(rollout.entropy_N[at], -(log_p_R.exp() * log_p_R).sum().item<double>(), kTolerance);
+  }
+}
+
+// The entropy is that of the model at temperature 1, whatever the tokens are drawn from.
+TEST(Generate, EntropiesAreThoseAtTemperatureOne) {
+  Pair pair;
+  Sampling cold = sampling();
+  cold.decoding = {.temperature = 0.3, .top_p = 0.8};
+  const Rollout drawn = pair.write.generate(some_prompts(), cold, {.entropy = true});
+  ASSERT_EQ(std::ssize(drawn.entropy_N), drawn.states());
+  EXPECT_TRUE(drawn.logsumexp_N.empty());
+  const StateValues all = pair.write.score(drawn, {.k = kRealIds});
+  for (std::size_t n = 0; n < drawn.entropy_N.size(); ++n) {
+    double entropy = 0;
+    for (std::size_t i = n * kRealIds; i < (n + 1) * kRealIds; ++i) {
+      const double log_p =
+          static_cast<double>(all.top_logits_NK[i]) - static_cast<double>(all.logsumexp_N[n]);
+      entropy -= std::exp(log_p) * log_p;
+    }
+    EXPECT_NEAR(drawn.entropy_N[n], entropy, 3e-6);
   }
 }
 

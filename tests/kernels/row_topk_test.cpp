@@ -86,6 +86,24 @@ double exact_logsumexp(const std::vector<float>& row) {
   return max + std::log(sum);
 }
 
+double exact_entropy(const std::vector<float>& row) {
+  const double logsumexp = exact_logsumexp(row);
+  double entropy = 0;
+  for (const float x : row) {
+    const double log_p = x - logsumexp, p = std::exp(log_p);
+    if (p > 0) entropy -= p * log_p;
+  }
+  return entropy;
+}
+
+LogSum scanned(const std::vector<float>& row, bool entropy) {
+  std::vector<std::uint64_t> keys(static_cast<std::size_t>(row_topk_capacity(1)));
+  RowTopk top(keys.data(), 1);
+  LogSum sum;
+  row_topk_scan(&top, &sum, row.data(), 1, std::ssize(row), std::ssize(row), 0, entropy);
+  return sum;
+}
+
 // Runs the test on every instruction set that was compiled and that this processor has.
 class RowTopkOnTarget : public ::testing::TestWithParam<std::int64_t> {
  protected:
@@ -130,12 +148,32 @@ TEST_P(RowTopkOnTarget, LogSumExpIsAccurateForAWholeVocabulary) {
   };
   for (const Pattern& pattern : hard) {
     const std::vector<float> row = make_row(pattern, 151936);
-    std::vector<std::uint64_t> keys(static_cast<std::size_t>(row_topk_capacity(1)));
-    RowTopk top(keys.data(), 1);
-    LogSum sum;
-    row_topk_scan(&top, &sum, row.data(), 1, 151936, 151936, 0);
-    EXPECT_NEAR(sum.log(), exact_logsumexp(row), tolerance()) << pattern.name;
+    EXPECT_NEAR(scanned(row, false).log(), exact_logsumexp(row), tolerance()) << pattern.name;
+    EXPECT_NEAR(scanned(row, true).entropy(), exact_entropy(row), 4 * tolerance()) << pattern.name;
   }
+}
+
+// A term is a probability times a logarithm of up to 12 nats, so that the bound is that of the log-sum-exp a
+// few times over; without fused multiply-add the rounding of log2(e) x counts as well. Asking for the entropy
+// does not change the log-sum-exp.
+TEST_P(RowTopkOnTarget, EntropyEqualsItsDefinition) {
+  for (const Pattern& pattern : patterns()) {
+    for (const std::int64_t n : {1, 7, 31, 4095, 4096, 4097, 49152}) {
+      SCOPED_TRACE(pattern.name + ", n = " + std::to_string(n));
+      const std::vector<float> row = make_row(pattern, n);
+      const LogSum plain = scanned(row, false), asked = scanned(row, true);
+      EXPECT_EQ(plain.scaled, asked.scaled);
+      EXPECT_EQ(plain.exponent, asked.exponent);
+      const float max = *std::max_element(row.begin(), row.end());
+      if (max == -kInf) {
+        EXPECT_TRUE(std::isnan(asked.entropy()));
+        continue;
+      }
+      const double rounding = GetParam() <= HWY_AVX2 ? 0 : 0x1p-22 * std::min(std::abs(max), 2000.0F);
+      EXPECT_NEAR(asked.entropy(), exact_entropy(row), 4 * tolerance() + rounding);
+    }
+  }
+  for (const float bad : {kNan, kInf}) EXPECT_TRUE(std::isnan(scanned({0.5F, bad, 1.0F}, true).entropy()));
 }
 
 TEST_P(RowTopkOnTarget, NanAndPlusInfAreRecognisable) {

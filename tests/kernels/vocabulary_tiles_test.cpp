@@ -14,18 +14,20 @@ namespace {
 
 struct TileAnswers {
   std::vector<std::int32_t> top_ids;
-  std::vector<float> top_logits, logsumexp, gathered;
+  std::vector<float> top_logits, logsumexp, entropy, gathered;
 
   TileAnswers(std::int64_t rows, std::int32_t k, std::int64_t gathers)
       : top_ids(static_cast<std::size_t>(rows * k), -7),
         top_logits(top_ids.size(), -7),
         logsumexp(static_cast<std::size_t>(rows), -7),
+        entropy(logsumexp),
         gathered(static_cast<std::size_t>(rows * gathers), -7) {}
   TileScores view(std::int32_t k, std::int64_t gathers, const std::int32_t* gather_ids) {
     return {.k = k,
             .top_ids_TK = top_ids.data(),
             .top_logits_TK = top_logits.data(),
             .logsumexp_T = logsumexp.data(),
+            .entropy_T = entropy.data(),
             .gathers = gathers,
             .gather_ids_TG = gather_ids,
             .gathered_TG = gathered.data()};
@@ -37,6 +39,7 @@ void expect_same_bits(const TileAnswers& got, const TileAnswers& expected) {
   EXPECT_EQ(got.top_ids, expected.top_ids);
   EXPECT_EQ(got.top_logits, expected.top_logits);
   EXPECT_EQ(got.logsumexp, expected.logsumexp);
+  EXPECT_EQ(got.entropy, expected.entropy);
   ASSERT_EQ(got.gathered.size(), expected.gathered.size());
   for (std::size_t i = 0; i < got.gathered.size(); ++i)
     ASSERT_EQ(std::bit_cast<std::uint32_t>(got.gathered[i]),
@@ -92,6 +95,12 @@ struct TileProblem {
       double sum = 0;
       for (const double value : exact) sum += std::exp(value - sorted[0]);
       ASSERT_NEAR(got.logsumexp[static_cast<std::size_t>(r)], sorted[0] + std::log(sum), tolerance);
+      double entropy = 0;
+      for (const double value : exact) {
+        const double log_p = value - sorted[0] - std::log(sum);
+        entropy -= std::exp(log_p) * log_p;
+      }
+      ASSERT_NEAR(got.entropy[static_cast<std::size_t>(r)], entropy, tolerance);
       for (std::int32_t i = 0; i < k; ++i) {
         const auto at = static_cast<std::size_t>(r * k + i);
         ASSERT_NEAR(got.top_logits[at], sorted[static_cast<std::size_t>(i)], tolerance);
@@ -128,6 +137,18 @@ TEST(VocabularyTiles, GiveTheSameBitsForAnyNumberOfThreads) {
     problem.expect_close(expected, 1e-5);
     for (const int threads : {2, 3, 8}) expect_same_bits(problem.score(in_threads(threads)), expected);
   }
+}
+
+TEST(VocabularyTiles, EntropiesChangeNothingElse) {
+  const TileProblem problem(5, 24, 2500, 9, RowType::kFloat32);
+  const TileAnswers expected = problem.score({});
+  TileAnswers without(5, 9, TileProblem::kGathers);
+  TileScores to = without.view(9, TileProblem::kGathers, problem.gather_ids.data());
+  to.entropy_T = nullptr;
+  score_tiles(problem.head.product, problem.hidden.view(), 5, {}, to);
+  EXPECT_EQ(without.entropy, std::vector<float>(5, -7));
+  without.entropy = expected.entropy;
+  expect_same_bits(without, expected);
 }
 
 TEST(VocabularyTiles, KeptLogitsChangeNothing) {

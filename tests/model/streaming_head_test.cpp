@@ -29,8 +29,9 @@ HeadScores dense_scores(const at::Tensor& hidden_TH, const at::Tensor& weight_RH
                         const at::Tensor& ids_TG) {
   const at::Tensor logits_TR = at::linear(hidden_TH.to(at::kDouble), weight_RH.to(at::kDouble));
   const auto [sorted, order] = at::sort(logits_TR, /*stable=*/true, -1, /*descending=*/true);
+  const at::Tensor log_p_TR = at::log_softmax(logits_TR, -1);
   return {order.narrow(-1, 0, k), sorted.narrow(-1, 0, k), at::logsumexp(logits_TR, -1),
-          logits_TR.gather(-1, ids_TG.to(at::kLong).clamp_min(0))};
+          -(log_p_TR.exp() * log_p_TR).sum(-1), logits_TR.gather(-1, ids_TG.to(at::kLong).clamp_min(0))};
 }
 
 void expect_close(const HeadScores& actual, const at::Tensor& hidden_TH, const at::Tensor& weight_RH,
@@ -43,6 +44,9 @@ void expect_close(const HeadScores& actual, const at::Tensor& hidden_TH, const a
   EXPECT_LE(distance(actual.top_logits_TK, expected.top_logits_TK), tolerance);
   EXPECT_LE(distance(actual.logsumexp_T, expected.logsumexp_T), tolerance);
   EXPECT_LE(distance(actual.gathered_TG, expected.gathered_TG), tolerance);
+  if (actual.entropy_T.defined()) {
+    EXPECT_LE(distance(actual.entropy_T, expected.entropy_T), 2 * tolerance);
+  }
   // The logit of each reported id is the reported logit, and no id stands twice: then the ids are those of
   // the dense order wherever its values differ by more than the tolerance.
   const at::Tensor at_ids = at::linear(hidden_TH.to(at::kDouble), weight_RH.to(at::kDouble))
@@ -87,7 +91,9 @@ TEST_F(StreamingHeadTest, EqualsDenseLogits) {
         const at::Tensor ids = at::randint(0, vocabulary, {tokens, 5}, at::kInt);
         const StreamingHead head(weight, vocabulary, backend);
         EXPECT_EQ(head.backend(), backend);
-        const HeadScores scores = head.score(hidden, k, ids);
+        EXPECT_FALSE(head.score(hidden, k, ids).entropy_T.defined());
+        const HeadScores scores = head.score(hidden, k, ids, /*entropy=*/true);
+        EXPECT_EQ(scores.entropy_T.sizes(), scores.logsumexp_T.sizes());
         EXPECT_EQ(scores.top_ids_TK.scalar_type(), at::kInt);
         EXPECT_EQ(scores.top_logits_TK.scalar_type(), at::kFloat);
         expect_close(scores, hidden, weight, ids, kTolerance);
@@ -100,7 +106,7 @@ TEST_F(StreamingHeadTest, AtenPathComputesInFloat64) {
   const at::Tensor weight = at::randn({5000, 64}, at::kDouble) * 0.125,
                    hidden = at::randn({9, 64}, at::kDouble);
   const at::Tensor ids = at::randint(0, 5000, {9, 5}, at::kLong);
-  const HeadScores scores = StreamingHead(weight, 5000).score(hidden, 32, ids);
+  const HeadScores scores = StreamingHead(weight, 5000).score(hidden, 32, ids, /*entropy=*/true);
   EXPECT_EQ(scores.logsumexp_T.scalar_type(), at::kDouble);
   expect_close(scores, hidden, weight, ids, 1e-13);
 }

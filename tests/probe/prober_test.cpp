@@ -13,11 +13,14 @@
 
 #include "bank_testing.h"
 #include "routeopd/base/files.h"
+#include "routeopd/probe/step_size.h"
+#include "routeopd/probe/summary.h"
 #include "routeopd/probe/vocabulary_rows.h"
 #include "routeopd/routing/reference_divergences.h"
 #include "routeopd/routing/reference_sampling.h"
 #include "routeopd/routing/token_losses.h"
 #include "routeopd/train/optimizer.h"
+#include "testing_errors.h"
 #include "testing_files.h"
 
 namespace routeopd::probe {
@@ -116,7 +119,7 @@ TEST_F(Ladder, MeasuresEqualTheReference) {
 }
 
 TEST_F(Ladder, EveryArmIsScaledToOneRms) {
-  const double rms = prober.matched_rms();
+  const double rms = *prober.matched_rms();
   EXPECT_GT(rms, 0);
   const ProbeRow own = prober.run(named("routeopd"), Intervention::kFreshAdamW);
   EXPECT_NEAR(own.scale, 1, 1e-3);
@@ -133,6 +136,79 @@ TEST_F(Ladder, EveryArmIsScaledToOneRms) {
     }
   }
   EXPECT_NEAR(prober.run(named("routeopd"), Intervention::kPotentialMatched).rms / rms, 1, 1e-9);
+}
+
+TEST_F(Ladder, UpdatesAreScaledToTheSizeThatWasAskedFor) {
+  const auto sized = [&](const MatchedSize& size) {
+    return Prober(bank, pair.student, pair.teacher.head_VH, settings(), /*banks_own=*/true, nullptr, size);
+  };
+  double squares = 0, pairs = 0;
+  for (std::size_t i = 0; i < bank.frozen.target_SM.size(); ++i) {
+    if (bank.frozen.source_SM[i] < 0) continue;
+    squares += std::pow(static_cast<double>(bank.frozen.target_SM[i]), 2);
+    ++pairs;
+  }
+  const double targets = std::sqrt(squares / pairs);
+  ASSERT_GT(targets, 0.05);
+  for (const auto& [word, rms] : {std::pair("targets", targets), std::pair("0.02", 0.02)}) {
+    Prober other = sized(matched_size_of(word));
+    EXPECT_NEAR(*other.matched_rms(), rms, 1e-12) << word;
+    for (const char* arm : {"routeopd", "sampled_rkl", "source_only"}) {
+      EXPECT_NEAR(other.run(named(arm), Intervention::kFreshAdamW).rms / rms, 1, 1e-3) << word << " " << arm;
+      EXPECT_NEAR(other.run(named(arm), Intervention::kSgd).rms / rms, 1, 1e-3) << word << " " << arm;
+    }
+    EXPECT_NEAR(other.run(named("routeopd"), Intervention::kPotentialMatched).rms / rms, 1, 1e-9);
+  }
+  Prober as_it_is = sized(matched_size_of("none"));
+  EXPECT_FALSE(as_it_is.matched_rms());
+  EXPECT_FALSE(as_it_is.applies(named("routeopd"), Intervention::kPotentialMatched));
+  const ProbeRow own = as_it_is.run(named("routeopd"), Intervention::kFreshAdamW);
+  EXPECT_EQ(own.scale, 1);
+  EXPECT_NEAR(own.rms / *prober.matched_rms(), 1, 1e-9) << "what the others are matched to unless told";
+  EXPECT_EQ(as_it_is.run(named("full_rkl"), Intervention::kSgd).scale, 1);
+  for (const char* word : {"0", "-1", "given", "nan", "half", ""})
+    EXPECT_THAT(error_of([&] { matched_size_of(word); }),
+                testing::HasSubstr("--rms: expected a number over 0"));
+}
+
+// One gradient serves all rates: each is the row that a probe without scaling has at that rate, for arms that
+// draw pairs and for arms that are judged by the bank's.
+TEST_F(Ladder, StepSizesAreThoseOfUnscaledRows) {
+  const std::vector<double> rates = {1e-4, 1e-3, 5e-3};
+  for (const char* arm : {"routeopd", "fixed_mid", "sampled_rkl", "full_rkl", "union_rkl", "source_only"}) {
+    const std::vector<StepSize> sizes = step_sizes(prober, named(arm), rates);
+    ASSERT_EQ(sizes.size(), rates.size());
+    for (std::size_t i = 0; i < rates.size(); ++i) {
+      SCOPED_TRACE(fmt::format("{} {}", arm, rates[i]));
+      train::OptimizerSection optimizer = settings();
+      optimizer.lr = rates[i];
+      Prober unscaled(bank, pair.student, pair.teacher.head_VH, optimizer, /*banks_own=*/true, nullptr,
+                      {.kind = MatchedSize::Kind::kNone});
+      const ProbeRow row = unscaled.run(named(arm), Intervention::kFreshAdamW);
+      const Realization realized = realization(row.changes, bank.objective.delta_target);
+      EXPECT_EQ(sizes[i].lr, rates[i]);
+      EXPECT_NEAR(sizes[i].rms / row.rms, 1, 1e-4);
+      EXPECT_EQ(sizes[i].pairs, realized.pairs);
+      EXPECT_GT(realized.pairs, 30);
+      EXPECT_NEAR(sizes[i].completion, realized.completion, 1e-4);
+      EXPECT_NEAR(sizes[i].overshoot, realized.overshoot, 1.5 / static_cast<double>(realized.pairs));
+      const Json summary = summary_of(row, bank, bank.frozen);
+      const auto close = [](const Json& interval, const grade::Interval& own, double mean) {
+        EXPECT_NEAR(interval[0].get<double>(), own.low, 0.02);
+        EXPECT_NEAR(interval[1].get<double>(), own.high, 0.02);
+        EXPECT_NEAR(own.mean, mean, 1e-12);
+        EXPECT_LE(own.low, mean);
+        EXPECT_GE(own.high, mean);
+      };
+      close(summary["completion_interval"], sizes[i].completion_interval, sizes[i].completion);
+      close(summary["overshoot_interval"], sizes[i].overshoot_interval, sizes[i].overshoot);
+    }
+    EXPECT_LT(sizes[0].rms, sizes[1].rms);
+    EXPECT_LT(sizes[1].rms, sizes[2].rms);
+    EXPECT_LT(sizes[0].completion, sizes[2].completion) << arm;
+    EXPECT_LE(sizes[0].overshoot, sizes[2].overshoot) << arm;
+  }
+  EXPECT_TRUE(at::equal(pair.student.head_VH, model::load_model(tiny("student")).head_VH));
 }
 
 TEST_F(Ladder, TheStudentIsLeftAsItWas) {

@@ -280,9 +280,9 @@ TEST(Palette, TellsMainArmsApartWithoutColour) {
 
 TEST(Palette, TellsControlsApart) {
   std::vector<std::string> names = main_eight();
-  for (const char* name :
-       {"uniform_deficit", "student_proportional", "random_background", "rank_matched", "source_only",
-        "destination_only", "no_mass", "independent_clipping", "fixed_low", "fixed_high", "reversed", "sft"})
+  for (const char* name : {"uniform_deficit", "student_proportional", "random_background", "rank_matched",
+                           "rank_matched_neutral", "source_only", "destination_only", "no_mass",
+                           "independent_clipping", "fixed_low", "fixed_high", "reversed", "sft"})
     names.emplace_back(name);
   EXPECT_TRUE(look_different(scales_of_series(names)));
 }

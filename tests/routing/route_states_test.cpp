@@ -133,12 +133,13 @@ TEST(RouteStates, EqualsTheReferenceOnEveryInstructionSet) {
 }
 
 TEST(RouteStates, FewerIdsOutsideTheTopKThanControlsWouldLike) {
-  for (const char* arm : {"rank_matched", "random_background", "student_proportional"}) {
+  for (const char* arm :
+       {"rank_matched", "rank_matched_neutral", "random_background", "student_proportional"}) {
     SCOPED_TRACE(arm);
     EXPECT_GT(compare(objective_from({{"arm", arm}, {"k", 5}}), 7, 200, 2, 2, 3), 0);
     const int pairs = compare(objective_from({{"arm", arm}, {"k", "full"}}), 6, 100, 2, 2, 4);
-    if (arm == std::string("random_background")) {
-      EXPECT_EQ(pairs, 0) << "there is no background at all";
+    if (arm == std::string("random_background") || arm == std::string("rank_matched_neutral")) {
+      EXPECT_EQ(pairs, 0) << "there is no background at all, and every id of U is in E or in D";
     } else {
       EXPECT_GT(pairs, 0);
     }
@@ -227,8 +228,8 @@ TEST(RouteStates, CoverageIsOfTheDestinationsUsed) {
   std::mt19937 random(8);
   std::vector<FullState> full;
   for (int n = 0; n < 100; ++n) full.push_back(testing::random_state(random, 60));
-  for (const char* arm :
-       {"teacher_deficit", "uniform_deficit", "student_proportional", "random_background", "rank_matched"}) {
+  for (const char* arm : {"teacher_deficit", "uniform_deficit", "student_proportional", "random_background",
+                          "rank_matched", "rank_matched_neutral"}) {
     const ObjectiveOptions options = objective_from({{"arm", arm}, {"k", 6}, {"m", 4}});
     const OwnedBatch batch(full, options, kSeed);
     const Routes routes = route_states(batch.view, options, kSeed, 1);
@@ -253,9 +254,34 @@ TEST(RouteStates, CoverageIsOfTheDestinationsUsed) {
     }
     EXPECT_GT(twice, 0) << arm;
     const std::string name = arm;
-    EXPECT_EQ(inside > 0, name != "random_background" && name != "rank_matched") << arm;
+    EXPECT_EQ(inside > 0, name != "random_background" && !name.starts_with("rank_matched")) << arm;
     EXPECT_EQ(outside > 0, name != "teacher_deficit" && name != "uniform_deficit") << arm;
   }
+}
+
+// Both rank-matched controls rank U and the pool together; the neutral one may not raise what the teacher
+// wants lowered, and ranks count those ids all the same.
+TEST(RouteStates, RankMatchedDestinationsAreThoseNearestInRank) {
+  // 0 and 1 are in excess, 2 in deficit. By the student's logit: 0, 4, 1, 2, 6, 5, 7. From b = 2 outwards, the
+  // lower rank first: 1, 6 | 4, 5 | 0, 7; 0 is the source.
+  const Values student = {std::log(0.45), std::log(0.35), std::log(0.2)};
+  const Values teacher = {std::log(0.4), std::log(0.3), std::log(0.3)};
+  const reference::Pool pool{{7, 4, 5, 6}, {-5, -1, -3, -2.1}};
+  const auto reached = [&](const char* arm, std::int32_t window) {
+    const ObjectiveOptions options = objective_from({{"arm", arm}, {"m", 200}, {"rank_window", window}});
+    const Transport state = reference::transport({0, 1, 2}, student, teacher, options);
+    std::set<std::int32_t> from_0;
+    for (const reference::Pair& pair : reference::sample_pairs(state, pool, options, kSeed, {}))
+      if (pair.source == 0) from_0.insert(pair.destination);
+    return from_0;
+  };
+  using Set = std::set<std::int32_t>;
+  EXPECT_EQ(reached("rank_matched", 1), (Set{1}));
+  EXPECT_EQ(reached("rank_matched", 3), (Set{1, 6, 4}));
+  EXPECT_EQ(reached("rank_matched", 8), (Set{1, 6, 4, 5, 7}));
+  EXPECT_EQ(reached("rank_matched_neutral", 1), (Set{6}));
+  EXPECT_EQ(reached("rank_matched_neutral", 3), (Set{6, 4, 5}));
+  EXPECT_EQ(reached("rank_matched_neutral", 8), (Set{6, 4, 5, 7}));
 }
 
 // One valid state, to be damaged.

@@ -127,6 +127,10 @@ TEST(StudyTables, AblationsStandAgainstFixedMid) {
             points(contrast("fixed_mid", "rank_matched")));
   EXPECT_EQ(cell("ablation-destination", "rank_matched", "paper Avg@16 %"), "63.72");
   EXPECT_EQ(cell("ablation-destination", "rank_matched", "paper over fixed_mid"), "-0.71");
+  EXPECT_EQ(cell("ablation-destination", "rank_matched_neutral", "over fixed_mid [95 %]"),
+            points(contrast("fixed_mid", "rank_matched_neutral")));
+  EXPECT_EQ(cell("ablation-destination", "rank_matched_neutral", "paper Avg@16 %"), kDash);
+  EXPECT_EQ(cell("ablation-destination", "rank_matched_neutral", "paper over fixed_mid"), kDash);
   EXPECT_EQ(cell("ablation-objective", "source_only-one", "over fixed_mid [95 %]"),
             points(contrast("fixed_mid", "source_only-one")));
   EXPECT_EQ(cell("ablation-objective", "source_only-one", "paper Avg@16 %"), "–");
@@ -301,7 +305,13 @@ TEST(StudyTables, TrainingIsTheMeanOverSeeds) {
 }
 
 TEST(StudyTables, CostHasRatiosAndThePapersRowOfTheSameSetting) {
-  EXPECT_EQ(cell("cost", "routeopd", "relative time [95 %]"), "1.040 [1.030, 1.050]");
+  EXPECT_EQ(cell("cost", "routeopd", "relative time [95 %]"), "1.050 [1.040, 1.060]");
+  EXPECT_EQ(cell("cost", "routeopd", "learner ms"), "250.0") << "with the making of routes";
+  EXPECT_EQ(cell("cost", "sampled_rkl-lean", "relative time [95 %]"), "1.000 [0.990, 1.010]");
+  EXPECT_EQ(cell("cost", "sampled_rkl-lean", "k"), kDash);
+  EXPECT_EQ(cell("cost", "sampled_rkl-lean", "paper s per step"), "184.6");
+  EXPECT_EQ(cell("cost", "sampled_rkl", "relative time [95 %]"), "1.010 [1.000, 1.020]");
+  EXPECT_EQ(cell("cost", "sampled_rkl", "paper s per step"), kDash) << "the paper's is the lean one";
   EXPECT_EQ(cell("cost", "routeopd", "ms per step"), "550.0");
   EXPECT_EQ(cell("cost", "routeopd", "peak MB"), "504");
   EXPECT_EQ(cell("cost", "routeopd", "relative teacher calls"), "1.00");
@@ -314,7 +324,9 @@ TEST(StudyTables, CostHasRatiosAndThePapersRowOfTheSameSetting) {
   EXPECT_EQ(cell("cost", "full_rkl", "paper relative learner time"), fmt::format("{:.3f}", 46.1 / 31.8));
   EXPECT_THAT(
       block("cost").words,
-      HasSubstr("full_rkl taking 1.090 times one of sampled_rkl; here 1.010 [1.000, 1.020]: not shown."));
+      HasSubstr("full_rkl taking 1.090 times one of sampled_rkl; here 1.020 [1.010, 1.030] times one of "
+                "sampled_rkl-lean: shown."));
+  EXPECT_THAT(block("cost").words, HasSubstr("sampled_rkl-lean scores the tokens taken alone"));
   EXPECT_EQ(cell("route-construction", "64", "routing"), "12.80");
   EXPECT_EQ(cell("route-construction", "64", "paper routing"), "6.9");
   EXPECT_THAT(

@@ -110,7 +110,7 @@ TEST(Variants, APartHasWhatItComparesWith) {
   EXPECT_THAT(names_in("main", options), Contains("full_fkl-shared-seed43"));
   options.lr = 1e-4;
   EXPECT_EQ(names_in("main", options).size(), 24U) << "all at one rate: once";
-  EXPECT_EQ(names_in("ablations", options).size(), 45U);
+  EXPECT_EQ(names_in("ablations", options).size(), 48U);
   EXPECT_EQ(names_in("sweeps", options).size(), 30U);
   EXPECT_EQ(names_in("dynamics", options).size(), 8U);
   EXPECT_EQ(names_in("cost", options).size(), 0U);
@@ -134,7 +134,7 @@ TEST(Variants, HowARunIsMadeDoesNotDependOnThePart) {
       EXPECT_EQ(place->second, std::pair(run.every, run.hold)) << part << " " << run.name();
     }
   }
-  EXPECT_EQ(made.size(), 87U + 24U);
+  EXPECT_EQ(made.size(), 90U + 24U);
   EXPECT_EQ(made.at("routeopd-seed42"), std::pair(std::int64_t{5}, std::int64_t{15}));
   EXPECT_EQ(made.at("routeopd-seed43"), std::pair(std::int64_t{0}, std::int64_t{0}));
   EXPECT_EQ(made.at("fixed_low-seed42"), std::pair(std::int64_t{0}, std::int64_t{0}));

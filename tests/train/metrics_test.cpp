@@ -16,6 +16,7 @@ TEST(StepMetrics, AverageOverTheRightStates) {
   rollout.id_N = {5, 6, 7, 8};
   rollout.columns = 2;
   rollout.logsumexp_N = {0, 0, 0, 0};
+  rollout.entropy_N = {1, 2, 3, 5};
   const float half = std::log(0.5F), quarter = std::log(0.25F);
   rollout.top_logits_NK = {half, quarter, half, quarter, half, quarter, 9, 9};  // the rest: a quarter
   Scores scores;
@@ -51,6 +52,7 @@ TEST(StepMetrics, AverageOverTheRightStates) {
   EXPECT_NEAR(number("routed_share"), 2.0 / 3, 1e-12);
   EXPECT_NEAR(number("entropy"), 1.5 * std::log(2.0), 1e-6);
   EXPECT_NEAR(number("teacher_entropy"), std::log(2.0), 1e-6);
+  EXPECT_DOUBLE_EQ(number("policy_entropy"), 2.75) << "over all response tokens";
   EXPECT_EQ(metrics["validity"], (Json{{"valid", 3}, {"non_finite", 1}, {"not_routed", 1}}));
   EXPECT_EQ(metrics["teacher_calls"], 2);
   EXPECT_EQ(metrics["teacher_tokens"], 11);

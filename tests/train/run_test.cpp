@@ -154,6 +154,7 @@ TEST(Run, MetricsHaveWhatIsPromised) {
                            "coverage",
                            "entropy",
                            "teacher_entropy",
+                           "policy_entropy",
                            "response_tokens",
                            "clip_ratio",
                            "capture_error",
@@ -165,7 +166,64 @@ TEST(Run, MetricsHaveWhatIsPromised) {
   }
   EXPECT_EQ(first["validity"]["valid"], first["tokens"]);
   EXPECT_GT(first["mass"].get<double>(), 0);
+  EXPECT_GT(first["policy_entropy"].get<double>(), first["entropy"].get<double>()) << "a lower bound";
   EXPECT_LE(first["student_mass"].get<double>(), 1.0 + 1e-6);
+}
+
+// A loss that reads no routes learns the same without them, whichever way the student's values are had.
+TEST(Run, WithoutDiagnosticsTheUpdatesAreTheSameBits) {
+  const TemporaryDirectory directory;
+  for (const char* arm : {"sampled_rkl", "full_rkl"}) {
+    for (const OldScores old : {OldScores::kCapture, OldScores::kRescore}) {
+      std::vector<std::vector<Json>> metrics;
+      std::vector<std::string> weights;
+      for (const bool diagnostics : {true, false}) {
+        Recipe recipe = tiny_recipe(
+            directory.path() / fmt::format("{}-{}-{}", arm, static_cast<int>(old), diagnostics), arm);
+        recipe.rollout.old_scores = old;
+        recipe.train.diagnostics = diagnostics;
+        Inputs inputs = tiny_inputs(recipe);
+        train(recipe, inputs);
+        metrics.push_back(metrics_of(recipe.out));
+        weights.push_back(bytes_in(std::filesystem::path(recipe.out) /
+                                   fmt::format("checkpoints/step_{}/model.safetensors", recipe.train.steps)));
+      }
+      EXPECT_EQ(weights[0], weights[1]) << arm;
+      ASSERT_EQ(metrics[0].size(), metrics[1].size());
+      for (std::size_t i = 0; i < metrics[0].size(); ++i) {
+        const Json &with = metrics[0][i], &without = metrics[1][i];
+        for (const char* same :
+             {"loss", "grad_norm", "tokens", "policy_entropy", "teacher_tokens", "floored"})
+          EXPECT_EQ(with[same], without[same]) << arm << " " << same;
+        for (const char* unknown : {"mass", "routed_share", "student_mass", "teacher_mass", "entropy",
+                                    "teacher_entropy", "concentration", "budget", "saturated", "coverage"}) {
+          EXPECT_TRUE(without[unknown].is_null()) << arm << " " << unknown;
+        }
+        EXPECT_FALSE(with["mass"].is_null());
+        EXPECT_EQ(without["validity"], (Json{{"valid", with["validity"]["valid"]}}));
+      }
+    }
+  }
+}
+
+// Routes are left out where nothing reads them, and only there.
+TEST(Run, WithoutDiagnosticsNothingIsCapturedOrRouted) {
+  for (const char* arm : {"sampled_rkl", "full_fkl", "routeopd", "union_rkl"}) {
+    Recipe recipe = tiny_recipe("unused", arm);
+    recipe.train.diagnostics = false;
+    const bool lean = !recipe.objective.reads_routes();
+    Inputs inputs = tiny_inputs(recipe);
+    Stages stages(recipe, inputs);
+    Rollout rollout = stages.write(inputs.prompts, 0);
+    const Scores scores = stages.score(rollout);
+    const Routes routes = stages.route(rollout, scores);
+    EXPECT_EQ(rollout.top_ids_NK.empty(), lean) << arm;
+    EXPECT_EQ(rollout.hidden_NH.empty(), lean) << arm;
+    EXPECT_EQ(scores.teacher_ids_NJ.empty(), lean) << arm;
+    EXPECT_EQ(scores.hidden_NX.empty(), std::string(arm) != "full_fkl") << arm;
+    EXPECT_EQ(routes.mass_N.empty(), lean) << arm;
+    EXPECT_EQ(std::ssize(routes.validity_N), rollout.states()) << arm;
+  }
 }
 
 TEST(Run, ResolvedRecipeReadsBackEqual) {

@@ -45,6 +45,7 @@ TEST(StepMetrics, EveryNameHasItsMember) {
                                                                      {"teacher_mass", &M::teacher_mass},
                                                                      {"entropy", &M::entropy},
                                                                      {"teacher_entropy", &M::teacher_entropy},
+                                                                     {"policy_entropy", &M::policy_entropy},
                                                                      {"capture_error", &M::capture_error},
                                                                      {"response_tokens", &M::response_tokens},
                                                                      {"clip_ratio", &M::clip_ratio}};
@@ -77,12 +78,12 @@ TEST(StepMetrics, HaveThePromisedNames) {
   std::vector<std::string> names;
   const Json line = json_of({});
   for (const auto& item : line.items()) names.push_back(item.key());
-  EXPECT_THAT(names,
-              testing::ElementsAre("budget", "capture_error", "clip_ratio", "concentration", "coverage",
-                                   "entropy", "floored", "grad_norm", "loss", "lr", "mass", "memory",
-                                   "response_tokens", "routed_share", "saturated", "skipped_updates", "step",
-                                   "student_mass", "teacher_calls", "teacher_entropy", "teacher_mass",
-                                   "teacher_tokens", "time", "tokens", "validity"));
+  EXPECT_THAT(names, testing::ElementsAre("budget", "capture_error", "clip_ratio", "concentration",
+                                          "coverage", "entropy", "floored", "grad_norm", "loss", "lr", "mass",
+                                          "memory", "policy_entropy", "response_tokens", "routed_share",
+                                          "saturated", "skipped_updates", "step", "student_mass",
+                                          "teacher_calls", "teacher_entropy", "teacher_mass",
+                                          "teacher_tokens", "time", "tokens", "validity"));
   EXPECT_EQ(names.size(), step_metric_fields().size());
   for (const Field<StepMetrics>& field : step_metric_fields()) EXPECT_FALSE(field.help.empty()) << field.name;
 }

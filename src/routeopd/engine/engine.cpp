@@ -28,6 +28,12 @@ class AnswerCheck {
                       engine_.name());
   }
 
+  void can_give_entropy(bool wanted) const {
+    if (wanted && !engine_.capabilities().entropy)
+      throw UserError("engine {}: entropies were asked for, and it has none; use the local engine",
+                      engine_.name());
+  }
+
   // All responses that were asked for, in order.
   void rollout(const Rollout& rollout, std::span<const Prompt> prompts, const Sampling& sampling,
                const Capture& capture) const {
@@ -63,6 +69,7 @@ class AnswerCheck {
     if (states > 0) hidden(rollout.hidden_size, capture.hidden);
     size("log-probabilities", rollout.logprob_N.size(), states, 1);
     size("log-partitions", rollout.logsumexp_N.size(), states, capture.k > 0 || capture.hidden ? 1 : 0);
+    size("entropies", rollout.entropy_N.size(), states, capture.entropy ? 1 : 0);
     size("top ids", rollout.top_ids_NK.size(), states, rollout.columns);
     size("top logits", rollout.top_logits_NK.size(), states, rollout.columns);
     size("values of hidden states", rollout.hidden_NH.size(), states, rollout.hidden_size);
@@ -206,6 +213,7 @@ Rollout Engine::generate(std::span<const Prompt> prompts, const Sampling& sampli
                          const Watch& watch) {
   const AnswerCheck check(*this);
   check.can_give_hidden(capture.hidden);
+  check.can_give_entropy(capture.entropy);
   Watch checked;
   if (watch) {
     checked = [&](std::int64_t done, std::int64_t total, const Rollout& one) {

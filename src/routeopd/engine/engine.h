@@ -46,8 +46,9 @@ struct Sampling {
 
 // What to keep of the behaviour distribution, at temperature 1 whatever the decoding.
 struct Capture {
-  std::int32_t k = 0;   // top-k per state; 0: none
-  bool hidden = false;  // needs Capabilities::hidden_states
+  std::int32_t k = 0;    // top-k per state; 0: none
+  bool hidden = false;   // needs Capabilities::hidden_states
+  bool entropy = false;  // needs Capabilities::entropy
 };
 
 struct ScoreRequest {
@@ -84,6 +85,8 @@ struct Capabilities {
   // Capture::hidden and ScoreRequest::hidden: the last hidden state of each token. With the LM head they give
   // the model's values at every id, which arms over the whole vocabulary need.
   bool hidden_states = false;
+  // Capture::entropy: of the whole distribution at each token.
+  bool entropy = false;
 };
 
 // Told of every response as it ends, in that order: how many are done, and the response as a rollout of its

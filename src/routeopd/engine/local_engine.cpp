@@ -202,7 +202,7 @@ void LocalEngine::take_tokens(const StepPlan& plan, const at::Tensor& hidden_WH,
       for (Sequence* const sequence : states[s].sequences)
         draws.emplace_back(static_cast<std::int64_t>(s), sequence);
     }
-    head_->hold(hidden_SH, std::max(capture.k, 1), held_);
+    head_->hold(hidden_SH, std::max(capture.k, 1), held_, capture.entropy);
     const auto k = static_cast<std::size_t>(held_.scores.top_ids_TK.size(1));
     const std::span top_ids(held_.scores.top_ids_TK.const_data_ptr<std::int32_t>(), states.size() * k);
     const std::span top_logits(held_.scores.top_logits_TK.const_data_ptr<float>(), states.size() * k);
@@ -218,6 +218,7 @@ void LocalEngine::take_tokens(const StepPlan& plan, const at::Tensor& hidden_WH,
                     .width = held_.tile_width,
                     .best = top_ids[row * k]},
             .logsumexp = held_.scores.logsumexp_T.const_data_ptr<float>()[s],
+            .entropy = capture.entropy ? held_.scores.entropy_T.const_data_ptr<float>()[s] : 0.0F,
             .top_ids = top_ids.subspan(row * k, k),
             .top_logits = top_logits.subspan(row * k, k),
             .hidden = {hidden_SH.const_data_ptr<float>() + s * h, static_cast<std::size_t>(h)}};

@@ -56,7 +56,7 @@ class LocalEngine : public Engine {
 
   void refresh() override;
   std::int32_t real_ids() const override { return real_ids_; }
-  Capabilities capabilities() const override { return {.hidden_states = true}; }
+  Capabilities capabilities() const override { return {.hidden_states = true, .entropy = true}; }
   std::string name() const override { return "local"; }
 
   const model::Model& model() const { return model_; }

@@ -18,7 +18,9 @@ std::vector<Validity> captured_validity(const Rollout& rollout, std::int32_t rea
     const auto row = rollout.top_ids_NK.begin() + static_cast<std::int64_t>(n) * rollout.columns;
     const bool aligned =
         std::all_of(row, row + rollout.columns, [&](std::int32_t id) { return id >= -1 && id < real_ids; });
-    const bool finite = std::isfinite(rollout.logsumexp_N[n]);
+    // Where no distribution was captured, the token's own log-probability tells.
+    const bool finite =
+        std::isfinite(rollout.logsumexp_N.empty() ? rollout.logprob_N[n] : rollout.logsumexp_N[n]);
     validity_N.push_back(!aligned ? Validity::kMisaligned : finite ? Validity::kValid : Validity::kNonFinite);
   }
   return validity_N;
@@ -65,7 +67,7 @@ std::vector<Validity> rescore(Engine& student, Rollout& rollout, std::int32_t k)
   StateValues values = student.score(rollout, {.k = k,
                                                .gather_ids_NG = rollout.id_N,
                                                .gather_columns = 1,
-                                               .hidden = student.capabilities().hidden_states});
+                                               .hidden = k > 0 && student.capabilities().hidden_states});
   rollout.columns = values.columns;
   rollout.top_ids_NK = std::move(values.top_ids_NK);
   rollout.top_logits_NK = std::move(values.top_logits_NK);
@@ -83,7 +85,7 @@ Scores score_rollout(Engine& student, Engine& teacher, Rollout& rollout, const S
                     student.real_ids(), teacher.real_ids());
   Scores scores;
   if (options.rescore) scores.validity_N = rescore(student, rollout, options.k);
-  ROUTEOPD_INVARIANT(std::ssize(rollout.logsumexp_N) == rollout.states());
+  ROUTEOPD_INVARIANT(options.k == 0 || std::ssize(rollout.logsumexp_N) == rollout.states());
   if (!options.rescore) scores.validity_N = captured_validity(rollout, student.real_ids());
 
   const std::vector<std::int32_t> asked_NG = ids_asked(rollout, scores.validity_N);

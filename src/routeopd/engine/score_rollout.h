@@ -11,16 +11,16 @@
 namespace routeopd::engine {
 
 struct ScoreOptions {
-  std::int32_t k = 32;   // top-k of both models; 0: none (the whole vocabulary is walked from hidden states)
-  bool rescore = false;  // run the student's own forward in place of what the rollout captured
+  std::int32_t k = 32;          // top-k of both models; 0: none, the tokens taken alone
+  bool rescore = false;         // run the student's own forward in place of what the rollout captured
   bool teacher_hidden = false;  // keep the teacher's hidden states, for objectives over the whole vocabulary
   std::vector<std::int32_t> pool_ids_NP;  // background ids, -1 pads
   std::int32_t pool_columns = 0;
 };
 
 // Fills the student's own columns of `rollout` by a forward over the finished sequences: what capture does
-// while decoding, at the price of a second pass. Hidden states are kept where the engine has them. Returns
-// why a state cannot be used.
+// while decoding, at the price of a second pass. Hidden states are kept where the engine has them and k is
+// not 0. Returns why a state cannot be used.
 std::vector<Validity> rescore(Engine& student, Rollout& rollout, std::int32_t k);
 
 // One teacher pass: its top-k, log-partition, and logits at the student's top-k and at the token taken; then

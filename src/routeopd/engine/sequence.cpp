@@ -53,6 +53,7 @@ void Sequence::take_token(const StateRow& state, const Sampling& sampling, const
   tokens.push_back(id);
   logprobs.push_back(state.row.logits[static_cast<std::size_t>(id)] - state.logsumexp);
   if (capture.k > 0 || capture.hidden) logsumexps.push_back(state.logsumexp);
+  if (capture.entropy) entropies.push_back(state.entropy);
   if (capture.k > 0) {
     append_values(top_ids, state.top_ids);
     append_values(top_logits, state.top_logits);
@@ -76,6 +77,7 @@ void append_response(const Sequence& sequence, Rollout& rollout) {
   append_values(rollout.id_N, std::span(sequence.tokens).subspan(sequence.prompt_tokens));
   append_values(rollout.logprob_N, sequence.logprobs);
   append_values(rollout.logsumexp_N, sequence.logsumexps);
+  append_values(rollout.entropy_N, sequence.entropies);
   append_values(rollout.top_ids_NK, sequence.top_ids);
   append_values(rollout.top_logits_NK, sequence.top_logits);
   append_values(rollout.hidden_NH, sequence.hidden);

@@ -37,6 +37,7 @@ std::size_t find_stop(const std::string& text, const std::vector<std::string>& s
 struct StateRow {
   LogitRow row;
   float logsumexp = 0;
+  float entropy = 0;  // nats; 0 unless captured
   std::span<const std::int32_t> top_ids;
   std::span<const float> top_logits;
   std::span<const float> hidden;  // empty unless captured
@@ -54,7 +55,7 @@ struct Sequence {
 
   bool ended = false;
   Finish finish = Finish::kLength;
-  std::vector<float> logprobs, logsumexps, top_logits, hidden;
+  std::vector<float> logprobs, logsumexps, entropies, top_logits, hidden;
   std::vector<std::int32_t> top_ids;
   std::optional<StopFinder> stop;
 

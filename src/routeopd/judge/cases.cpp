@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/judge/cases.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "routeopd/base/hashes.h"
 #include "routeopd/formats/json_file.h"
@@ -89,10 +92,21 @@ std::string key_of(const JudgeCase& asked) {
                     .dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
+// Refuses suites that were not evaluated.
+void check_suites(const std::set<std::string>& named, const grade::EvalRun& run) {
+  std::vector<std::string> there;
+  for (const grade::EvalSuite& suite : run.suites) there.push_back(suite.name);
+  for (const std::string& name : named) {
+    if (std::find(there.begin(), there.end(), name) == there.end())
+      throw UserError("--suite {}: no such suite was evaluated; there are {}", name, fmt::join(there, ", "));
+  }
+}
+
 }  // namespace
 
 JudgeInput read_judge_input(const std::vector<std::string>& directories,
-                            const std::map<std::string, std::string>& suite_files) {
+                            const std::map<std::string, std::string>& suite_files,
+                            const std::set<std::string>& only) {
   std::vector<grade::EvalRun> runs;
   for (const std::string& directory : directories) {
     for (const grade::EvalRun& other : runs) {
@@ -103,12 +117,13 @@ JudgeInput read_judge_input(const std::vector<std::string>& directories,
     runs.push_back(grade::read_eval_directory(directory));
     grade::check_protocol(runs.front(), runs.back());
   }
+  std::set<std::string> named = only;
+  for (const auto& given : suite_files) named.insert(given.first);
+  check_suites(named, runs.front());
   std::map<std::string, Problems> suites;
-  for (const grade::EvalSuite& suite : runs.front().suites)
-    suites[suite.name] = read_problems(file_of(suite.name, runs, suite_files));
-  for (const auto& given : suite_files) {
-    if (!suites.contains(given.first))
-      throw UserError("--suite {}: no such suite was evaluated", given.first);
+  for (const grade::EvalSuite& suite : runs.front().suites) {
+    if (only.empty() || only.contains(suite.name))
+      suites[suite.name] = read_problems(file_of(suite.name, runs, suite_files));
   }
 
   JudgeInput input;
@@ -118,7 +133,9 @@ JudgeInput read_judge_input(const std::vector<std::string>& directories,
     LabelledRun& run = input.runs.emplace_back(LabelledRun{names[r], directories[r], {}, {}});
     formats::JsonLines lines((std::filesystem::path(directories[r]) / "responses.jsonl").string());
     while (const auto line = lines.next()) {
-      grade::EvalResponse& response = run.responses.emplace_back(grade::response_of(*line, lines.where()));
+      grade::EvalResponse read = grade::response_of(*line, lines.where());
+      if (!only.empty() && !only.contains(read.suite)) continue;
+      grade::EvalResponse& response = run.responses.emplace_back(std::move(read));
       std::optional<std::size_t>& number = run.case_of.emplace_back();
       JudgeCase asked{{}, {}, std::move(response.response), response.extracted};
       response.response.clear();

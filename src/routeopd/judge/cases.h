@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,10 @@ struct JudgeInput {
 };
 
 // Reads eval directories of one protocol. A suite's problems come from `suite_files[NAME]`, or else from the
-// file that summary.json names; either must have the SHA-256 in summary.json. Throws UserError.
+// file that summary.json names; either must have the SHA-256 in summary.json. With `only` nothing but the
+// responses of these suites is read, and the others' problems need not be there. Throws UserError.
 JudgeInput read_judge_input(const std::vector<std::string>& directories,
-                            const std::map<std::string, std::string>& suite_files);
+                            const std::map<std::string, std::string>& suite_files,
+                            const std::set<std::string>& only = {});
 
 }  // namespace routeopd::judge

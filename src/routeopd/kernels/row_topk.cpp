@@ -58,7 +58,9 @@ struct Subtile {
 // scale of zero); f = c x - n in one rounding; 2^f by a polynomial on [-1/2, 1/2] of relative error 1.1e-7.
 // NaN stays NaN. So do, if kClamp is false, values so far below (-inf for one) that f is no number: the sum
 // is then NaN and to be taken again with kClamp, which spares the usual tile a seventh of its instructions.
-template <bool kClamp>
+// kEntropy adds sum y 2^y, y = c x - exponent; the scale is a power of two, so the product by it is exact and
+// the plain sum has the same bits as without.
+template <bool kClamp, bool kEntropy>
 HWY_ATTR LogSum exp_sum(const Subtile& tile, float max) {
   const Floats d;
   const hn::RebindToSigned<Floats> di;
@@ -74,6 +76,8 @@ HWY_ATTR LogSum exp_sum(const Subtile& tile, float max) {
   const auto c2 = hn::Set(d, 0.24022242426872253F);
   const auto c1 = hn::Set(d, 0.6931470036506653F);
   const auto one = hn::Set(d, 1.0F);
+  [[maybe_unused]] const auto exponents = hn::Set(d, exponent);
+  [[maybe_unused]] auto weighted = hn::Zero(d);
   const auto add_exp = [&](const float* from, hn::Vec<Floats> sum) HWY_ATTR {
     auto x = hn::LoadU(d, from);
     if constexpr (kClamp) x = hn::IfThenElse(hn::Lt(x, lowest), lowest, x);  // keeps NaN, as Max need not
@@ -84,12 +88,14 @@ HWY_ATTR LogSum exp_sum(const Subtile& tile, float max) {
     p = hn::MulAdd(p, f, c2);
     p = hn::MulAdd(p, f, c1);
     p = hn::MulAdd(p, f, one);
-    const auto scale = hn::ShiftLeft<23>(hn::Max(hn::BitCast(di, shifted), zero_bits));
-    return hn::MulAdd(p, hn::BitCast(d, scale), sum);
+    const auto scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::Max(hn::BitCast(di, shifted), zero_bits)));
+    if constexpr (kEntropy)
+      weighted = hn::MulAdd(hn::Mul(p, scale), hn::MulSub(x, log2e, exponents), weighted);
+    return hn::MulAdd(p, scale, sum);
   };
   // Three levels of partial sums: 4 terms, 8 groups, the rest. Float32 rounding then stays near 1e-7 even if
   // it is systematic, as for equal values.
-  auto total = hn::Zero(d), eight = hn::Zero(d);
+  auto total = hn::Zero(d), eight = hn::Zero(d), total_weighted = hn::Zero(d);
   for (std::size_t g = 0; g < tile.groups; ++g) {
     const float* from = tile.group(g, lanes);
     auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
@@ -104,16 +110,25 @@ HWY_ATTR LogSum exp_sum(const Subtile& tile, float max) {
       total = hn::Add(total, eight);
       eight = hn::Zero(d);
     }
+    if constexpr (kEntropy) {
+      total_weighted = hn::Add(total_weighted, weighted);
+      weighted = hn::Zero(d);
+    }
   }
   HWY_ALIGN float lane_sums[kMaxLanes];
-  hn::Store(hn::Add(total, eight), d, lane_sums);
-  return {std::accumulate(lane_sums, lane_sums + lanes, 0.0), exponent};
+  const auto over_lanes = [&](hn::Vec<Floats> sums) HWY_ATTR {
+    hn::Store(sums, d, lane_sums);
+    return std::accumulate(lane_sums, lane_sums + lanes, 0.0);
+  };
+  const double scaled = over_lanes(hn::Add(total, eight));
+  return {scaled, exponent, kEntropy ? over_lanes(total_weighted) : 0.0};
 }
 
+template <bool kEntropy>
 HWY_ATTR LogSum log_sum(const Subtile& tile, float max) {
   if (!(std::abs(max) < kLargestForVectors)) return LogSum::of(tile.data, tile.size);
-  const LogSum sum = exp_sum<false>(tile, max);
-  return std::isnan(sum.scaled) ? exp_sum<true>(tile, max) : sum;
+  const LogSum sum = exp_sum<false, kEntropy>(tile, max);
+  return std::isnan(sum.scaled) ? exp_sum<true, kEntropy>(tile, max) : sum;
 }
 
 // Stores the maxima of the groups' lanes and returns the largest. NaN may be passed over: log_sum finds it.
@@ -208,7 +223,7 @@ HWY_ATTR void collect(RowTopk& top, const Subtile& tile, const float* maxima, st
 }
 
 HWY_ATTR void scan(RowTopk* states, LogSum* sums, const float* logits, std::int64_t rows, std::int64_t cols,
-                   std::int64_t stride, std::int32_t first_id) {
+                   std::int64_t stride, std::int32_t first_id, bool entropy) {
   const Floats d;
   const std::size_t per_group = kGroup * hn::Lanes(d);
   HWY_ALIGN float maxima[kSubtile / kGroup];
@@ -230,7 +245,7 @@ HWY_ATTR void scan(RowTopk* states, LogSum* sums, const float* logits, std::int6
         raise_threshold(states[r], maxima, tile.groups * hn::Lanes(d), max);
         collect(states[r], tile, maxima, tile_id);
       }
-      sums[r].add(log_sum(tile, max));
+      sums[r].add(entropy ? log_sum<true>(tile, max) : log_sum<false>(tile, max));
     }
   }
 }
@@ -244,8 +259,8 @@ namespace routeopd::kernels {
 HWY_EXPORT(scan);
 
 void row_topk_scan(RowTopk* states, LogSum* sums, const float* logits, std::int64_t rows, std::int64_t cols,
-                   std::int64_t stride, std::int32_t first_id) {
-  HWY_DYNAMIC_DISPATCH(scan)(states, sums, logits, rows, cols, stride, first_id);
+                   std::int64_t stride, std::int32_t first_id, bool entropy) {
+  HWY_DYNAMIC_DISPATCH(scan)(states, sums, logits, rows, cols, stride, first_id, entropy);
 }
 
 void topk_logsumexp(const float* logits, std::int64_t rows, std::int64_t cols, std::int64_t stride,

@@ -16,10 +16,11 @@
 namespace routeopd::kernels {
 
 // Shows a tile of `cols` consecutive ids, the first of which is `first_id`, of `rows` rows (the row stride is
-// in elements) to the rows' states, and adds the tile's part of the log-sum-exp to `sums`. -inf is an
+// in elements) to the rows' states, and adds the tile's part of the log-sum-exp to `sums`, with what
+// LogSum::entropy needs where that is wanted: the log-sum-exp has the same bits either way. -inf is an
 // ordinary smallest value. A row with NaN or +inf keeps a state of unspecified but valid ids (or -1).
 void row_topk_scan(RowTopk* states, LogSum* sums, const float* logits, std::int64_t rows, std::int64_t cols,
-                   std::int64_t stride, std::int32_t first_id);
+                   std::int64_t stride, std::int32_t first_id, bool entropy = false);
 
 // Whole rows: values [rows, k], ids [rows, k], lse [rows], on the caller's thread. For V = 151,936 and
 // |logits| <= 30 LogSum::log is within 5e-7 of the exact value (2.5e-6 on processors without fused

@@ -14,15 +14,24 @@ void LogSum::add(const LogSum& other) {
   } else if (!std::isfinite(scaled) || !std::isfinite(other.scaled)) {
     scaled += other.scaled;
   } else if (exponent >= other.exponent) {
-    scaled += other.scaled * std::exp2(other.exponent - exponent);
+    const double shift = other.exponent - exponent, factor = std::exp2(shift);
+    weighted += (other.weighted + shift * other.scaled) * factor;
+    scaled += other.scaled * factor;
   } else {
-    scaled = scaled * std::exp2(exponent - other.exponent) + other.scaled;
+    const double shift = exponent - other.exponent, factor = std::exp2(shift);
+    weighted = (weighted + shift * scaled) * factor + other.weighted;
+    scaled = scaled * factor + other.scaled;
     exponent = other.exponent;
   }
 }
 
 double LogSum::log() const {
   return (exponent + std::log2(scaled)) / static_cast<double>(kLog2e);
+}
+
+double LogSum::entropy() const {
+  if (!(scaled > 0.0) || !std::isfinite(scaled)) return std::numeric_limits<double>::quiet_NaN();
+  return (std::log2(scaled) - weighted / scaled) / static_cast<double>(kLog2e);
 }
 
 LogSum LogSum::of(const float* x, std::size_t n) {
@@ -35,8 +44,11 @@ LogSum LogSum::of(const float* x, std::size_t n) {
   if (max == inf) return {inf, 0.0};
   if (max == -inf) return {};
   LogSum sum{0.0, std::nearbyint(static_cast<double>(max) * kLog2e)};
-  for (std::size_t i = 0; i < n; ++i)
-    sum.scaled += std::exp2(static_cast<double>(x[i]) * kLog2e - sum.exponent);
+  for (std::size_t i = 0; i < n; ++i) {
+    const double y = static_cast<double>(x[i]) * kLog2e - sum.exponent, term = std::exp2(y);
+    sum.scaled += term;
+    if (term > 0) sum.weighted += y * term;  // -inf times 0 is no number
+  }
   return sum;
 }
 

@@ -19,6 +19,8 @@ struct LogSum {
 
   double scaled = 0.0;
   double exponent = 0.0;
+  // sum_i y_i 2^y_i with y = c x - exponent, for entropy(). A walk that was not asked for it leaves 0.
+  double weighted = 0.0;
 
   // The sum over n values, one by one in double precision: for values of any size, infinities and NaN.
   static LogSum of(const float* x, std::size_t n);
@@ -28,6 +30,9 @@ struct LogSum {
   // NaN when a NaN was seen; else +inf when +inf was seen; else finite, or -inf when nothing but -inf was
   // seen. So a row is usable exactly when this is finite.
   double log() const;
+
+  // Of softmax(x), in nats: log sum exp(x) - E[x]. NaN where log() is not finite.
+  double entropy() const;
 };
 
 // Number of keys that the caller must own for the state of one row. Once it is full, all but k are dropped.

@@ -62,6 +62,7 @@ void finish_row(std::vector<TileWorker>& workers, std::int64_t rows, std::int64_
   for (std::int64_t at = r; at < std::ssize(sums_ST); at += rows)
     sum.add(sums_ST[static_cast<std::size_t>(at)]);
   scores.logsumexp_T[r] = static_cast<float>(sum.log());
+  if (scores.entropy_T != nullptr) scores.entropy_T[r] = static_cast<float>(sum.entropy());
 }
 
 // logits_TR: null, or where the logits are kept.
@@ -94,7 +95,7 @@ void score_block(const Product& head, const float* hidden_TH, std::int64_t hidde
         }
         multiply_panels(tile, hidden_TH, rows, hidden_stride, 0, tile.weight.panel_count, logits, stride);
         row_topk_scan(worker.states.data(), &sums_ST[static_cast<std::size_t>(i * rows)], logits, rows, width,
-                      stride, static_cast<std::int32_t>(first));
+                      stride, static_cast<std::int32_t>(first), scores.entropy_T != nullptr);
         gather_from_tile(logits, stride, rows, width, first, scores.gather_ids_TG, scores.gathers,
                          scores.gathered_TG);
       }
@@ -111,6 +112,7 @@ TileScores rows_from(const TileScores& scores, std::int64_t first) {
   part.top_ids_TK += first * scores.k;
   part.top_logits_TK += first * scores.k;
   part.logsumexp_T += first;
+  if (scores.entropy_T != nullptr) part.entropy_T += first;
   if (scores.gathers > 0) {
     part.gather_ids_TG += first * scores.gathers;
     part.gathered_TG += first * scores.gathers;

@@ -1,6 +1,6 @@
 // What scoring needs of softmax(hidden W^T) at each row of hidden states, in one pass over tiles of the
-// vocabulary: the k largest logits with their ids, the log-sum-exp, and the logits at ids given by the
-// caller. [T, R] is never held: a thread holds the logits of 96 rows at 1,024 ids, in cache, and the row
+// vocabulary: the k largest logits with their ids, the log-sum-exp, the entropy where that is wanted, and the
+// logits at ids given by the caller. [T, R] is never held: a thread holds the logits of 96 rows at 1,024 ids, in cache, and the row
 // kernel (row_topk.h) and the gathers read them there. Decoding, which samples from a few rows at a time,
 // asks for the same with the logits kept.
 //
@@ -27,6 +27,7 @@ struct TileScores {
   std::int32_t* top_ids_TK = nullptr;  // logits descending, equal logits by ascending id
   float* top_logits_TK = nullptr;
   float* logsumexp_T = nullptr;
+  float* entropy_T = nullptr;                   // nats; null: not wanted. NaN where logsumexp is not finite
   std::int64_t gathers = 0;                     // G
   const std::int32_t* gather_ids_TG = nullptr;  // in [-1, R), -1 pads
   float* gathered_TG = nullptr;                 // NaN where the id is -1

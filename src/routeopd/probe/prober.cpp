@@ -24,6 +24,7 @@ namespace reference = routing::reference;
 
 constexpr std::array<std::string_view, 6> kNames = {"pair_isolated", "potential_wide", "potential_matched",
                                                     "fresh_adamw",   "saved_adamw",    "sgd"};
+constexpr std::array<std::string_view, 4> kSizeNames = {"routeopd", "targets", "given", "none"};
 constexpr double kRmsTolerance = 5e-4;  // relative
 constexpr int kLengthTrials = 40;
 // Ids of whole-vocabulary supports that objectives over the union may hold at once, some 60 bytes each.
@@ -68,6 +69,20 @@ Intervention intervention_of(const std::string& name) {
   return static_cast<Intervention>(at - kNames.begin());
 }
 
+std::string_view name_of(MatchedSize::Kind kind) {
+  return kSizeNames[static_cast<std::size_t>(kind)];
+}
+
+MatchedSize matched_size_of(const std::string& word) {
+  using Kind = MatchedSize::Kind;
+  for (const Kind kind : {Kind::kRouteOpd, Kind::kTargets, Kind::kNone})
+    if (word == name_of(kind)) return {.kind = kind};
+  const Json value = value_of_word(word);
+  if (!value.is_number() || !(value.get<double>() > 0))
+    throw UserError("--rms: expected a number over 0 (log-odds), routeopd, targets or none, got {}", word);
+  return {.kind = Kind::kGiven, .rms = value.get<double>()};
+}
+
 // An arm's scores and routes at the bank's states.
 struct Prober::ArmData {
   ProbeArm arm;
@@ -76,12 +91,14 @@ struct Prober::ArmData {
 };
 
 Prober::Prober(const Bank& bank, const model::Model& student, const at::Tensor& teacher_head_UX,
-               const train::OptimizerSection& optimizer, bool banks_own, const SavedMoments* saved)
+               const train::OptimizerSection& optimizer, bool banks_own, const SavedMoments* saved,
+               const MatchedSize& size)
     : bank_(bank),
       student_(student),
       teacher_head_UX_(teacher_head_UX.detach()),
       optimizer_(optimizer),
       saved_(saved),
+      size_(size),
       before_SH_(hidden_at(student, bank.rollout, bank.states_S)),
       heads_(std::make_unique<ScoringHeads>(student.head_VH, teacher_head_UX, bank.real_ids)),
       frozen_(&bank.frozen) {
@@ -99,8 +116,9 @@ bool Prober::applies(const ProbeArm& arm, Intervention intervention) const {
     case Intervention::kPairIsolated:
       return draws_pairs(arm.objective);
     case Intervention::kPotentialWide:
-    case Intervention::kPotentialMatched:
       return has_potential(arm.objective);
+    case Intervention::kPotentialMatched:
+      return has_potential(arm.objective) && size_.kind != MatchedSize::Kind::kNone;
     case Intervention::kSavedAdamW:
       return saved_ != nullptr && arm.objective.loss != routing::Loss::kSft;
     default:
@@ -108,13 +126,24 @@ bool Prober::applies(const ProbeArm& arm, Intervention intervention) const {
   }
 }
 
-double Prober::matched_rms() {
-  if (!matched_rms_) {
+std::optional<double> Prober::matched_rms() {
+  if (size_.kind == MatchedSize::Kind::kGiven) return size_.rms;
+  if (size_.kind == MatchedSize::Kind::kTargets && !matched_rms_) {
+    double squares = 0, pairs = 0;
+    for (std::size_t i = 0; i < frozen_->target_SM.size(); ++i) {
+      if (frozen_->source_SM[i] < 0) continue;
+      squares += std::pow(static_cast<double>(frozen_->target_SM[i]), 2);
+      ++pairs;
+    }
+    if (pairs == 0) throw UserError("--rms targets: no state of the bank has a route, and so no target");
+    matched_rms_ = std::sqrt(squares / pairs);
+  }
+  if (size_.kind == MatchedSize::Kind::kRouteOpd && !matched_rms_) {
     const ProbeArm reference{.name = "routeopd",
                              .objective = routing::objective_from({{"arm", "routeopd"}}, bank_.objective)};
     matched_rms_ = run_update(reference, StepRule::kFreshAdamW, std::nullopt, {}).rms;
   }
-  return *matched_rms_;
+  return matched_rms_;
 }
 
 ProbeRow Prober::run(const ProbeArm& arm, Intervention intervention, const AfterRow& after) {
@@ -227,7 +256,7 @@ ProbeRow Prober::run_direct(const ProbeArm& arm, Intervention intervention, cons
     own_pairs(data, whole.changes);
     shift_logits(data, 1, whole, {});
     if (whole.rms == 0) throw UserError("{}: no state of the bank has a route to match", arm.name);
-    row.scale = matched_rms() / whole.rms;
+    row.scale = *matched_rms() / whole.rms;
   }
   shift_logits(data, row.scale, row, after);
   return row;
@@ -302,9 +331,9 @@ void Prober::shift_logits(const ArmData& data, double scale, ProbeRow& row, cons
   row.rms = rms_over_pairs(squares_S, *frozen_);
 }
 
-ProbeRow Prober::run_update(const ProbeArm& arm, StepRule rule, std::optional<double> rms,
-                            const AfterRow& after) {
-  const ArmData data = data_of(arm);
+void Prober::with_step(const ArmData& data, StepRule rule, const train::OptimizerSection& optimizer,
+                       const std::function<void(const std::vector<at::Tensor>& step)>& use) {
+  const ProbeArm& arm = data.arm;
   Rollout rollout = bank_.rollout;
   rollout.logprob_N = spread(data.scored.rollout.logprob_N, bank_, 0.0F);
   Scores scores;
@@ -316,27 +345,64 @@ ProbeRow Prober::run_update(const ProbeArm& arm, StepRule rule, std::optional<do
   const Routes routes = spread(data.routes, bank_);
 
   if (!working_) working_ = model::clone_model(student_);
+  // Few tokens at a time, and no activations kept over a block, so that a probe fits beside the models.
+  train::LossGradients loss_gradients(
+      *working_, teacher_head_UX_, bank_.real_ids,
+      {.objective = arm.objective, .micro_tokens = kForwardTokens, .recompute = true});
+  loss_gradients.accumulate({.rollout = &rollout, .scores = &scores, .routes = &routes}, 0,
+                            rollout.responses_B.size());
+  std::vector<at::Tensor> step = loss_gradients.gradients();
+  make_step(step, model::parameters(student_), rule, optimizer,
+            rule == StepRule::kSavedAdamW ? saved_ : nullptr);
+  use(step);
+  loss_gradients.clear();
+}
+
+ProbeRow Prober::run_update(const ProbeArm& arm, StepRule rule, std::optional<double> rms,
+                            const AfterRow& after) {
+  const ArmData data = data_of(arm);
   ProbeRow row;
-  {
-    // Few tokens at a time, and no activations kept over a block, so that a probe fits beside the models.
-    train::LossGradients loss_gradients(
-        *working_, teacher_head_UX_, bank_.real_ids,
-        {.objective = arm.objective, .micro_tokens = kForwardTokens, .recompute = true});
-    loss_gradients.accumulate({.rollout = &rollout, .scores = &scores, .routes = &routes}, 0,
-                              rollout.responses_B.size());
-    std::vector<at::Tensor> step = loss_gradients.gradients();
-    make_step(step, model::parameters(student_), rule, optimizer_,
-              rule == StepRule::kSavedAdamW ? saved_ : nullptr);
+  with_step(data, rule, optimizer_, [&](const std::vector<at::Tensor>& step) {
     if (rms) row.scale = length_for(step, *rms, arm.name);
     move_weights(step, row.scale);
-    loss_gradients.clear();
-  }
+  });
   own_pairs(data, row.changes);
   row.rms = rescore_rows(bank_, *frozen_, before(),
                          {hidden_at(*working_, bank_.rollout, bank_.states_S), working_->head_VH},
                          teacher_head_UX_, row.changes, after);
   model::copy_weights(student_, *working_);
   return row;
+}
+
+std::vector<Prober::UpdateAtRate> Prober::updates_at(const ProbeArm& arm, std::span<const double> rates) {
+  ROUTEOPD_INVARIANT(applies(arm, Intervention::kFreshAdamW));
+  const ArmData data = data_of(arm);
+  Changes pairs;
+  own_pairs(data, pairs);
+  const at::Tensor source_SM = ids_SM(pairs.source_SM, pairs.pairs),
+                   destination_SM = ids_SM(pairs.destination_SM, pairs.pairs);
+  const at::Tensor odds_SM =
+      model::pair_log_odds(before_SH_, student_.head_VH.detach(), source_SM, destination_SM);
+  train::OptimizerSection unit = optimizer_;
+  unit.lr = 1;
+  std::vector<UpdateAtRate> updates;
+  with_step(data, StepRule::kFreshAdamW, unit, [&](const std::vector<at::Tensor>& step) {
+    for (const double lr : rates) {
+      move_weights(step, lr);
+      const at::Tensor hidden_SH = hidden_at(*working_, bank_.rollout, bank_.states_S);
+      UpdateAtRate& update = updates.emplace_back(
+          UpdateAtRate{.lr = lr, .rms = rms_of(hidden_SH, working_->head_VH), .changes = pairs});
+      const at::Tensor moved_SM =
+          (model::pair_log_odds(hidden_SH, working_->head_VH.detach(), source_SM, destination_SM) - odds_SM)
+              .to(at::kDouble)
+              .contiguous();
+      const std::span moved(moved_SM.const_data_ptr<double>(), update.changes.achieved_SM.size());
+      for (std::size_t i = 0; i < moved.size(); ++i)
+        if (pairs.source_SM[i] >= 0) update.changes.achieved_SM[i] = moved[i];
+    }
+  });
+  model::copy_weights(student_, *working_);
+  return updates;
 }
 
 void Prober::move_weights(const std::vector<at::Tensor>& step, double scale) {

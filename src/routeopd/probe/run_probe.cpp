@@ -158,7 +158,8 @@ Json run_probe(const ProbeRequest& request, const ProbeWatch& watch) {
   if (!request.moments.empty()) moments.emplace(request.moments);
   AtomicDirectory out(request.out);
 
-  Prober prober(bank, student, teacher_head, request.optimizer, own, moments ? &*moments : nullptr);
+  Prober prober(bank, student, teacher_head, request.optimizer, own, moments ? &*moments : nullptr,
+                request.size);
   std::vector<std::pair<ProbeArm, Intervention>> plan;
   for (const ProbeArm& arm : request.arms)
     for (const Intervention intervention : request.interventions)
@@ -191,6 +192,7 @@ Json run_probe(const ProbeRequest& request, const ProbeWatch& watch) {
   Json arms = Json::array();
   for (const ProbeArm& arm : request.arms) arms.push_back(json_of(arm, prober.statistics(arm)));
   const TextOf text = texts_of(request.student);
+  const std::optional<double> rms = prober.matched_rms();
   const Json result = {{"kind", "probe"},
                        {"version", 1},
                        {"bank",
@@ -209,7 +211,8 @@ Json run_probe(const ProbeRequest& request, const ProbeWatch& watch) {
                        {"teacher", {{"path", request.teacher.string()}, {"sha256", teacher_hash}}},
                        {"optimizer", request.moments.empty() ? Json() : Json(request.moments.string())},
                        {"lr", request.optimizer.lr},
-                       {"rms", prober.matched_rms()},
+                       {"matched", std::string(name_of(request.size.kind))},
+                       {"rms", rms ? Json(*rms) : Json()},
                        {"statistics", bank_statistics(bank, prober.frozen())},
                        {"arms", arms},
                        {"rows", summaries}};

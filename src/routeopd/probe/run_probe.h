@@ -24,6 +24,7 @@ struct ProbeRequest {
   std::vector<ProbeArm> arms;
   std::vector<Intervention> interventions;  // each for every arm that it applies to
   train::OptimizerSection optimizer;
+  MatchedSize size{};         // to which updates are scaled
   std::filesystem::path out;  // must not exist
   // A safetensors file of every distribution, to check by other means; empty: none.
   std::filesystem::path dump;

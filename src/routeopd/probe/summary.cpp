@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
-
-#include "routeopd/grade/statistics.h"
 
 namespace routeopd::probe {
 namespace {
@@ -103,10 +102,30 @@ Json spread_of(const std::vector<double>& values_S, const Bank& bank) {
           {"median", at(0.5)},          {"states", sorted.size()}};
 }
 
+RealizedShares realized_shares(const Changes& changes, const Bank& bank) {
+  const auto width = static_cast<std::size_t>(changes.pairs);
+  const double delta = bank.objective.delta_target, none = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> completion, overshoot;
+  std::vector<std::int32_t> sequence;
+  for (std::size_t i = 0; i < changes.source_SM.size(); ++i) {
+    const double target = changes.target_SM[i], achieved = changes.achieved_SM[i];
+    const bool judged = changes.source_SM[i] >= 0 && target >= delta;
+    completion.push_back(judged ? std::clamp(achieved / target, 0.0, 1.0) : none);
+    overshoot.push_back(judged ? (achieved > target + delta ? 1.0 : 0.0) : none);
+    sequence.push_back(bank.sequence_S[i / width]);
+  }
+  return {.completion = grade::clustered_mean(completion, sequence, {}),
+          .overshoot = grade::clustered_mean(overshoot, sequence, {})};
+}
+
 Json summary_of(const ProbeRow& row, const Bank& bank, const Frozen& frozen) {
   const Changes& changes = row.changes;
   const Realization realized = realization(changes, bank.objective.delta_target);
   const bool judged = realized.pairs > 0;
+  const RealizedShares shares = realized_shares(changes, bank);
+  const auto interval = [](const grade::Interval& of) {
+    return Json::array({or_null(of.low), or_null(of.high)});
+  };
   States all(bank.states());
   std::iota(all.begin(), all.end(), std::size_t{0});
   return {{"name", row.name},
@@ -118,7 +137,9 @@ Json summary_of(const ProbeRow& row, const Bank& bank, const Frozen& frozen) {
           {"pairs", realized.pairs},
           {"target_mae", judged ? Json(realized.mae) : Json()},
           {"completion", judged ? Json(realized.completion) : Json()},
+          {"completion_interval", interval(shares.completion)},
           {"overshoot", judged ? Json(realized.overshoot) : Json()},
+          {"overshoot_interval", interval(shares.overshoot)},
           {"deficit_reduction", stratum(all, row, bank, frozen)["deficit_reduction"]},
           {"strata",
            {{"concentration", concentration_strata(row, bank, frozen)},

@@ -37,7 +37,7 @@ struct Arm {
 
 // In the order of the main table, then of the ablations. The main arms differ in colour, shape and dash;
 // where colours come again, shapes and dashes are others.
-inline constexpr std::array<Arm, 22> kArms = {{
+inline constexpr auto kArms = std::to_array<Arm>({
     {"sampled_rkl", "sampled-RKL", true, Component::kNone, {"vermillion", "triangle-up", 2}},
     {"full_rkl", "full RKL", true, Component::kNone, {"green", "diamond", 3}},
     {"full_fkl", "full FKL", true, Component::kNone, {"purple", "triangle-down", 4}},
@@ -58,6 +58,7 @@ inline constexpr std::array<Arm, 22> kArms = {{
      Component::kDestination,
      {"green", "triangle-left", 2}},
     {"rank_matched", "rank-matched", false, Component::kDestination, {"grey", "triangle-right", 3}},
+    {"rank_matched_neutral", "rank-matched, neutral", false, Component::kDestination, {"ink", "diamond", 2}},
     {"random_background", "random background", false, Component::kDestination, {"purple", "cross", 2}},
     {"source_only", "source only", false, Component::kUpdateForm, {"sky", "triangle-left", 4}},
     {"destination_only", "destination only", false, Component::kUpdateForm, {"purple", "triangle-right", 5}},
@@ -79,7 +80,7 @@ inline constexpr std::array<Arm, 22> kArms = {{
     {"fixed_high", "fixed-high", false, Component::kBudget, {"amber", "triangle-up", 3}},
     {"reversed", "reversed budget", false, Component::kBudget, {"purple", "diamond", 1}},
     {"sft", "SFT", false, Component::kNone, {"grey", "square", 4}},
-}};
+});
 
 // Null for a name that is no arm's.
 inline const Arm* find_arm(std::string_view name) {

@@ -23,13 +23,14 @@ void Controls::begin_state(const UnionState& state, std::span<const std::int32_t
   state_ = &state;
   options_ = &options;
   candidates_.clear();
-  if (options.destination == Destination::kUniformDeficit ||
-      options.destination == Destination::kRankMatched) {
-    const bool ranked = options.destination == Destination::kRankMatched;
+  const bool ranked = options.ranks_destinations();
+  const bool neutral = options.destination == Destination::kRankMatchedNeutral;
+  if (ranked || options.destination == Destination::kUniformDeficit) {
     for (std::size_t i = 0; i < state.n; ++i) {
       const std::int32_t deficit_position = state.deficit[i] > 0 ? static_cast<std::int32_t>(i) : -1;
       if (ranked || deficit_position >= 0) {
-        candidates_.push_back({state.ids[i], state.student_logits[i], deficit_position});
+        const bool kept_out = ranked && (deficit_position >= 0 || (neutral && state.excess[i] > 0));
+        candidates_.push_back({state.ids[i], state.student_logits[i], deficit_position, kept_out});
       }
     }
   }
@@ -38,11 +39,11 @@ void Controls::begin_state(const UnionState& state, std::span<const std::int32_t
       if (pool_ids[i] < 0 || !std::isfinite(student_at_pool[i])) continue;
       const std::size_t at = position_in(state, pool_ids[i]);
       const bool in_u = at < state.n;
-      if (options.destination == Destination::kRankMatched ? in_u : in_u && state.deficit[at] > 0) continue;
+      if (in_u && (ranked || state.deficit[at] > 0)) continue;
       candidates_.push_back({pool_ids[i], student_at_pool[i], -1});
     }
   }
-  if (options.destination == Destination::kRankMatched) {
+  if (ranked) {
     std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& left, const Candidate& right) {
       return left.student_logit != right.student_logit ? left.student_logit > right.student_logit
                                                        : left.id < right.id;
@@ -94,14 +95,15 @@ ControlledDestination Controls::choose(std::size_t a, std::size_t b, float u) {
         if (candidate.id != source) among_.push_back(candidate);
       }
       return uniform_over(among_, u);
-    case Destination::kRankMatched: {  // walk outwards from b's rank, the lower rank first
+    case Destination::kRankMatched:
+    case Destination::kRankMatchedNeutral: {  // walk outwards from b's rank, the lower rank first
       among_.clear();
       const auto wanted = static_cast<std::size_t>(options_->rank_window);
       const std::size_t rank = rank_of_[b];
       for (std::size_t step = 1; among_.size() < wanted && (step <= rank || rank + step < candidates_.size());
            ++step) {
         const auto take = [&](const Candidate& candidate) {
-          if (candidate.deficit_position < 0 && candidate.id != source && among_.size() < wanted)
+          if (!candidate.kept_out && candidate.id != source && among_.size() < wanted)
             among_.push_back(candidate);
         };
         if (step <= rank) take(candidates_[rank - step]);

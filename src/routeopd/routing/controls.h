@@ -1,5 +1,5 @@
 // The destination controls of the fast kernel: where a pair's mass is sent instead of to the drawn deficit
-// token; and the pools of background ids, outside the student's top-k, that two of them draw from.
+// token; and the pools of background ids, outside the student's top-k, that three of them draw from.
 //
 // Shapes: N states, P = kPoolDraws columns.
 // SPDX-License-Identifier: Apache-2.0
@@ -38,6 +38,7 @@ class Controls {
     std::int32_t id;
     float student_logit;
     std::int32_t deficit_position;  // in U, or -1 outside D
+    bool kept_out = false;          // has a rank, and is never chosen
   };
   ControlledDestination at_position(std::size_t position) const;
   ControlledDestination uniform_over(std::span<const Candidate> among, float u) const;

@@ -21,7 +21,8 @@ const Choices<Destination> kDestinations = {{"teacher_deficit", Destination::kTe
                                             {"uniform_deficit", Destination::kUniformDeficit},
                                             {"student_proportional", Destination::kStudentProportional},
                                             {"random_background", Destination::kRandomBackground},
-                                            {"rank_matched", Destination::kRankMatched}};
+                                            {"rank_matched", Destination::kRankMatched},
+                                            {"rank_matched_neutral", Destination::kRankMatchedNeutral}};
 
 Budget budget_of(const Json& value) {
   if (value == 0)
@@ -144,7 +145,8 @@ Fields<ObjectiveOptions> make_fields() {
   fields.push_back(choice_field("side", &O::side, "which end moves", kSides));
   fields.push_back(choice_field("weight", &O::weight, "weight of a state", kWeights));
   fields.push_back(choice_field("target", &O::target, "how targets are bounded", kTargets));
-  fields.push_back(number_field("rank_window", &O::rank_window, "ids that rank_matched chooses among",
+  fields.push_back(number_field("rank_window", &O::rank_window,
+                                "ids that rank_matched and rank_matched_neutral choose among",
                                 {.low = 1, .high = 1 << 20}));
   fields.push_back(number_field("b_min", &O::b_min, "smallest budget, log-odds", positive));
   fields.push_back(number_field("b_max", &O::b_max, "largest budget, log-odds", positive));

@@ -21,7 +21,8 @@ enum class Destination {
   kUniformDeficit,
   kStudentProportional,
   kRandomBackground,
-  kRankMatched
+  kRankMatched,
+  kRankMatchedNeutral
 };
 enum class Side { kPair, kSource, kDestination };  // which end of a pair the update moves
 enum class Weight { kMass, kOne };
@@ -56,8 +57,13 @@ struct ObjectiveOptions {
   double delta_diag = 1e-12;          // denominator of the leakage
   double delta_target = 0.01;         // substantive target, log-odds
 
-  bool needs_pool() const {
-    return destination == Destination::kRandomBackground || destination == Destination::kRankMatched;
+  bool needs_pool() const { return destination == Destination::kRandomBackground || ranks_destinations(); }
+  // Whether the loss reads pairs or the support. The others have routes for the metrics alone.
+  bool reads_routes() const {
+    return loss == Loss::kRouted || loss == Loss::kUnionRkl || loss == Loss::kUnionFkl;
+  }
+  bool ranks_destinations() const {
+    return destination == Destination::kRankMatched || destination == Destination::kRankMatchedNeutral;
   }
 };
 

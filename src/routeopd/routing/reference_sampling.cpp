@@ -29,29 +29,31 @@ std::size_t uniform_index(std::size_t count, double u) {
   return std::min(static_cast<std::size_t>(u * static_cast<double>(count)), count - 1);
 }
 
-// U and the pool together, as the rank_matched control sees them.
+// U and the pool together, as the rank-matched controls see them.
 struct Candidate {
   std::int32_t id;
   double student_logit;
-  bool in_deficit;
+  bool in_deficit, in_excess;
 };
 
 std::vector<Candidate> candidates(const Transport& state, const Pool& pool) {
   std::vector<Candidate> all;
   for (std::size_t i = 0; i < state.ids.size(); ++i) {
-    all.push_back({state.ids[i], state.student_logits[i], state.deficit[i] > 0});
+    all.push_back({state.ids[i], state.student_logits[i], state.deficit[i] > 0, state.excess[i] > 0});
   }
   for (std::size_t i = 0; i < pool.ids.size(); ++i) {
     const bool in_u = std::binary_search(state.ids.begin(), state.ids.end(), pool.ids[i]);
     if (!in_u && std::isfinite(pool.student_logits[i]))
-      all.push_back({pool.ids[i], pool.student_logits[i], false});
+      all.push_back({pool.ids[i], pool.student_logits[i], false, false});
   }
   return all;
 }
 
-// The ids of (U + pool) outside D, not a, nearest to b in pi_old-rank there; ties: lower rank.
+// The ids of (U + pool) outside D, not a, nearest to b in pi_old-rank there; ties: lower rank. The neutral
+// control leaves out excess ids as well; ranks count them all the same.
 Ids rank_neighbours(const Transport& state, const Pool& pool, std::int32_t a, std::int32_t b,
-                    std::int32_t window) {
+                    const ObjectiveOptions& options) {
+  const bool neutral = options.destination == Destination::kRankMatchedNeutral;
   std::vector<Candidate> ranked = candidates(state, pool);
   std::sort(ranked.begin(), ranked.end(), [](const Candidate& left, const Candidate& right) {
     return std::tuple(-left.student_logit, left.id) < std::tuple(-right.student_logit, right.id);
@@ -62,14 +64,14 @@ Ids rank_neighbours(const Transport& state, const Pool& pool, std::int32_t a, st
   }
   std::vector<std::tuple<long, long, std::int32_t>> near;  // distance, rank, id
   for (std::size_t rank = 0; rank < ranked.size(); ++rank) {
-    if (ranked[rank].in_deficit || ranked[rank].id == a) continue;
+    if (ranked[rank].in_deficit || ranked[rank].id == a || (neutral && ranked[rank].in_excess)) continue;
     near.emplace_back(std::abs(static_cast<long>(rank) - rank_of_b), static_cast<long>(rank),
                       ranked[rank].id);
   }
   std::sort(near.begin(), near.end());
   Ids ids;
   for (const auto& [distance, rank, id] : near) {
-    if (ids.size() < static_cast<std::size_t>(window)) ids.push_back(id);
+    if (ids.size() < static_cast<std::size_t>(options.rank_window)) ids.push_back(id);
   }
   return ids;
 }
@@ -108,7 +110,8 @@ std::optional<std::int32_t> controlled_destination(const Transport& state, const
       among = background(state, pool, state.ids[a]);
       break;
     case Destination::kRankMatched:
-      among = rank_neighbours(state, pool, state.ids[a], state.ids[b], options.rank_window);
+    case Destination::kRankMatchedNeutral:
+      among = rank_neighbours(state, pool, state.ids[a], state.ids[b], options);
       break;
   }
   if (among.empty()) return std::nullopt;

@@ -1,4 +1,4 @@
-// The reference's drawing of pairs: the product coupling and the five destination controls.
+// The reference's drawing of pairs: the product coupling and the destination controls.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

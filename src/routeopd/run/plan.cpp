@@ -146,11 +146,15 @@ class Planner {
         std::max<std::int64_t>(engine.score_tokens, plan_.longest_prompt + recipe_.rollout.max_new_tokens);
     add("keys and values, scoring", engine::blocks_for(scoring) * model::KvStorage::block_bytes(*teacher_),
         "the teacher's");
-    const std::int64_t k = std::min(train::capture_options(objective).k, real_ids_);
-    add("captured states", times(plan_.response_tokens, student_.hidden_size * kFloat + k * 32),
-        "hidden states and both models' top k, at the longest responses");
+    const bool routes = recipe_.makes_routes();
+    if (routes) {
+      const std::int64_t k = std::min(train::capture_options(objective).k, real_ids_);
+      add("captured states", times(plan_.response_tokens, student_.hidden_size * kFloat + k * 32),
+          "hidden states and both models' top k, at the longest responses");
+    }
     if (routing::needs_support(objective)) support();
-    if (train::needs_teacher_hidden(objective))
+    if (routes ? train::needs_teacher_hidden(objective)
+               : train::taken_score_options(objective, false).teacher_hidden)
       add("the teacher's hidden states", times(plan_.response_tokens, teacher_->hidden_size * kFloat), "");
   }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 
+#include "routeopd/report/arms.h"
 #include "routeopd/study/effects.h"
 #include "routeopd/study/paper_numbers.h"
 #include "routeopd/study/probe_contrast.h"
@@ -194,6 +195,22 @@ Block accuracy_by_concentration(const StudyView& view) {
   return block;
 }
 
+// The destinations of the paper's table; one that it does not have stands after its neighbour in the list of
+// arms.
+std::vector<std::string> destinations() {
+  std::vector<std::string> names = paper_rows_and_crossings("destination");
+  std::string before;
+  for (const report::Arm& arm : report::kArms) {
+    if (arm.component != report::Component::kDestination) continue;
+    if (std::find(names.begin(), names.end(), arm.name) == names.end()) {
+      const auto neighbour = std::find(names.begin(), names.end(), before);
+      names.insert(neighbour == names.end() ? neighbour : neighbour + 1, std::string(arm.name));
+    }
+    before = arm.name;
+  }
+  return names;
+}
+
 }  // namespace
 
 std::vector<Block> ablation_blocks(const StudyView& view) {
@@ -201,8 +218,7 @@ std::vector<Block> ablation_blocks(const StudyView& view) {
   for (const std::string& arm : own_arms()) {
     if (std::find(objectives.begin(), objectives.end(), arm) == objectives.end()) objectives.push_back(arm);
   }
-  return {ablation_block(view, "destination", "Where the probability goes",
-                         paper_rows_and_crossings("destination")),
+  return {ablation_block(view, "destination", "Where the probability goes", destinations()),
           ablation_block(view, "objective", "Which side is moved, and how pairs are weighted and bounded",
                          objectives),
           ablation_block(view, "budget", "How much is moved", paper_rows_and_crossings("budget")),

@@ -52,14 +52,14 @@ struct Measured {
       return json_of(interval_over_rounds(ratios));
     };
     return {{"name", variant.name},
-            {"k", support_json(objective.k)},
-            {"m", objective.m},
+            {"k", variant.name == kLeanReference ? Json() : support_json(objective.k)},
+            {"m", variant.name == kLeanReference ? Json() : Json(objective.m)},
             {"seconds", medians},
             {"tokens_per_second", static_cast<double>(tokens) / median_of(seconds.at("total"))},
             {"peak_bytes", static_cast<std::int64_t>(median_of(peak_bytes))},
             {"teacher_calls", responses},
             {"relative_total", relative("total")},
-            {"relative_learn", relative("learn")}};
+            {"relative_learner", relative("learner")}};
   }
 };
 
@@ -67,6 +67,7 @@ train::Recipe cost_recipe(const LoadedPair& pair, const Variant& variant, const 
   train::Recipe recipe = pair.recipe();
   recipe.seed = options.main_seeds.front();
   recipe.objective = objective_of(variant, options);
+  recipe.train.diagnostics = variant.name != kLeanReference;
   recipe.optimizer.lr = 1e-12;  // the student stays what it is, so that all rounds do the same work
   recipe.optimizer.weight_decay = 0;
   return recipe;
@@ -92,7 +93,9 @@ void measure(const LoadedPair& pair, const Variant& variant, const StudyOptions&
     clock.book("learn");
     check_interrupt();
     if (!counts) continue;
-    for (const auto& [stage, seconds] : clock.take()) measured.seconds[stage].push_back(seconds);
+    std::map<std::string, double> seconds = clock.take();
+    seconds["learner"] = seconds.at("route") + seconds.at("learn");
+    for (const auto& [stage, taken] : seconds) measured.seconds[stage].push_back(taken);
     measured.tokens = rollout.states();
     measured.responses = std::ssize(rollout.responses_B);
   }
@@ -102,7 +105,7 @@ void measure(const LoadedPair& pair, const Variant& variant, const StudyOptions&
 }  // namespace
 
 std::vector<Variant> cost_variants(const StudyOptions& options) {
-  std::vector<Variant> chosen;
+  std::vector<Variant> chosen = {{kLeanReference, Family::kMain, {{"arm", kMainReference}}}};
   for (const Variant& variant : all_variants(options)) {
     if (variant.family == Family::kMain && (variant.name == kMainReference || keeps(options, variant.name)))
       chosen.push_back(variant);
@@ -156,14 +159,11 @@ Json measure_cost(const LoadedPair& pair, const StudyOptions& options,
       tell(2);
     }
   }
-  const auto reference = std::find_if(variants.begin(), variants.end(),
-                                      [](const Variant& variant) { return variant.name == kMainReference; });
   Json arms = Json::array();
   for (std::size_t v = 0; v < variants.size(); ++v)
-    arms.push_back(measured[v].json(variants[v], options,
-                                    measured[static_cast<std::size_t>(reference - variants.begin())]));
+    arms.push_back(measured[v].json(variants[v], options, measured.front()));
   const Json routes = route_costs(pair, options, prompts, [&] { tell(1); });
-  return {{"rounds", options.rounds}, {"arms", arms}, {"routes", routes}};
+  return {{"rounds", options.rounds}, {"reference", kLeanReference}, {"arms", arms}, {"routes", routes}};
 }
 
 }  // namespace routeopd::study

@@ -37,12 +37,18 @@ std::string ratio(const Json& entry, const char* key) {
   return fmt::format("{} [{}, {}]", number(mean, 3), number(low, 3), number(high, 3));
 }
 
-// To those of sampled_rkl.
+// The arm that ratios are to: sampled_rkl in its lean form, or the plain one in files that have no other.
+std::string reference_of(const Json& cost) {
+  const std::string said = text_at(cost, "reference");
+  return said.empty() ? "sampled_rkl" : said;
+}
+
+// To those of the reference.
 std::optional<double> relative_calls(const Json& cost, const Json& entry) {
   const std::optional<double> own = number_at(entry, {"teacher_calls"});
   for (const Json& each : list_at(cost, "arms")) {
     const std::optional<double> reference = number_at(each, {"teacher_calls"});
-    if (text_at(each, "name") == "sampled_rkl" && own && reference && *reference > 0)
+    if (text_at(each, "name") == reference_of(cost) && own && reference && *reference > 0)
       return *own / *reference;
   }
   return std::nullopt;
@@ -55,11 +61,16 @@ Block cost_block(const StudyView& view) {
                     "relative teacher calls", "relative time [95 %]", "relative learner time [95 %]",
                     "paper s per step", "paper learner s", "paper tokens/s", "paper peak GB",
                     "paper teacher calls", "paper relative time", "paper relative learner time"});
+  const std::string compared = reference_of(view.results.cost);
   for (const Json& entry : list_at(view.results.cost, "arms")) {
     const std::string name = text_at(entry, "name");
     if (name.empty()) continue;
     const std::string k = setting_cell(entry, "k"), m = setting_cell(entry, "m");
-    const std::string row = name.starts_with("routeopd") ? paper_row(view, "cost", k, m) : name;
+    // The paper's sampled-RKL is the one that ratios are to.
+    const std::string row = name.starts_with("routeopd") ? paper_row(view, "cost", k, m)
+                            : name == compared           ? "sampled_rkl"
+                            : name == "sampled_rkl"      ? ""
+                                                         : name;
     const auto thousand = [&](const char* stage) {
       const std::optional<double> seconds = number_at(entry, {"seconds", stage});
       return number(seconds ? std::optional(1000 * *seconds) : std::nullopt, 1);
@@ -67,11 +78,11 @@ Block cost_block(const StudyView& view) {
     const std::optional<double> bytes = number_at(entry, {"peak_bytes"});
     const std::optional<double> learner = paper_number("cost", row, "learn");
     const double reference = *paper_number("cost", "sampled_rkl", "learn");
-    table.add({visible(name), k, m, thousand("total"), thousand("learn"),
+    table.add({visible(name), k, m, thousand("total"), thousand("learner"),
                number(number_at(entry, {"tokens_per_second"}), 0),
                number(bytes ? std::optional(*bytes / 1e6) : std::nullopt, 0),
                number(relative_calls(view.results.cost, entry), 2), ratio(entry, "relative_total"),
-               ratio(entry, "relative_learn"), paper_cell("cost", row, "total", 1), number(learner, 1),
+               ratio(entry, "relative_learner"), paper_cell("cost", row, "total", 1), number(learner, 1),
                paper_cell("cost", row, "tokens_per_second", 0), paper_cell("cost", row, "peak", 1),
                paper_cell("cost", row, "teacher_calls", 2), paper_cell("cost", row, "relative", 3),
                number(learner ? std::optional(*learner / reference) : std::nullopt, 3)});
@@ -83,18 +94,27 @@ Block cost_block(const StudyView& view) {
         name == "routeopd" || name == "full_rkl" || name == "full_fkl" || name == "routeopd-kfull";
     if (told && there && mean && low && high)
       say(block.words,
-          fmt::format("The paper has a step of {} taking {} times one of sampled_rkl; here {}: {}.",
-                      visible(name), number(there, 3), ratio(entry, "relative_total"),
-                      name_of(outcome_of(*there - 1, {*mean - 1, *low - 1, *high - 1}))));
+          fmt::format(
+              "The paper has a step of {} taking {} times one of sampled_rkl; here {} times one of {}: {}.",
+              visible(name), number(there, 3), ratio(entry, "relative_total"), visible(compared),
+              name_of(outcome_of(*there - 1, {*mean - 1, *low - 1, *high - 1}))));
   }
   if (table.rows().empty()) {
     block.missing.emplace_back("The study has no readable measurement of cost.");
     return block;
   }
-  say(block.words, fmt::format("Times are medians of {} interleaved rounds; ratios are geometric means of "
-                               "those to sampled_rkl in the "
-                               "same round, with t intervals of their logarithms.",
-                               number(number_at(view.results.cost, {"rounds"}), 0)));
+  say(block.words,
+      fmt::format("Times are medians of {} interleaved rounds; ratios are geometric means of "
+                  "those to {} in the "
+                  "same round, with t intervals of their logarithms. The learner's time includes "
+                  "the making of routes.",
+                  number(number_at(view.results.cost, {"rounds"}), 0), visible(compared)));
+  if (compared != "sampled_rkl")
+    say(block.words,
+        fmt::format("{} scores the tokens taken alone, without top-k and routes, as one would "
+                    "run it by itself; all other rows are as the study runs them, with everything "
+                    "recorded.",
+                    visible(compared)));
   block.table = std::move(table);
   return block;
 }

@@ -197,7 +197,7 @@ std::vector<PaperTable> dynamics_tables() {
        .text = true},
       {.id = "stability",
        .label = "tab:app-stability-endpoints",
-       .columns = {"entropy", "response_tokens", "clip_ratio", "grad_norm", "routed_share"},
+       .columns = {"policy_entropy", "response_tokens", "clip_ratio", "grad_norm", "routed_share"},
        .rows = {{"sampled_rkl", "Sampled-RKL", {1.632, 1410, 4.47, 0.437, kNone}},
                 {"fixed_mid", "Fixed-mid routing", {1.464, 1320, 2.96, 0.414, 92.4}},
                 {"routeopd", "RouteOPD", {1.384, 1265, 2.34, 0.427, 93.4}}}},

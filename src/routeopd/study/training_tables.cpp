@@ -120,7 +120,7 @@ struct Endpoint {
   int digits;
   bool fraction;
 };
-constexpr std::array<Endpoint, 5> kEndpoints = {{{"entropy", "policy entropy", 3, false},
+constexpr std::array<Endpoint, 5> kEndpoints = {{{"policy_entropy", "policy entropy", 3, false},
                                                  {"response_tokens", "mean length", 1, false},
                                                  {"clip_ratio", "clip ratio %", 2, true},
                                                  {"grad_norm", "gradient norm", 3, false},

@@ -52,15 +52,16 @@ Value top_entropy(const std::vector<float>& top_logits_NK, const std::vector<flo
 void add_route_metrics(const Rollout& rollout, const Scores& scores, const Routes& routes,
                        StepMetrics& metrics) {
   const auto valid = [&](std::size_t n) { return routes.validity_N[n] == Validity::kValid; };
+  const bool has_routes = !routes.routed_N.empty();  // else every mean below is over nothing: none
   const auto routed = [&](std::size_t n) { return routes.routed_N[n] != 0; };
   std::int64_t valid_states = 0, routed_states = 0;
   for (std::size_t n = 0; n < routes.validity_N.size(); ++n) {
     ++metrics.validity[std::string(name_of(routes.validity_N[n]))];
     valid_states += valid(n) ? 1 : 0;
-    routed_states += routed(n) ? 1 : 0;
+    routed_states += has_routes && routed(n) ? 1 : 0;
   }
-  metrics.validity[kNotRouted] = valid_states - routed_states;
-  if (valid_states > 0)
+  if (has_routes) metrics.validity[kNotRouted] = valid_states - routed_states;
+  if (has_routes && valid_states > 0)
     metrics.routed_share = static_cast<double>(routed_states) / static_cast<double>(valid_states);
   metrics.mass = mean_over(routes.mass_N, valid);
   metrics.concentration = mean_over(routes.concentration_N, routed);
@@ -110,6 +111,7 @@ StepMetrics step_metrics(std::int64_t step, const Experience& experience, const 
   metrics.floored = update.floored;
   metrics.response_tokens = static_cast<double>(rollout.states()) / responses;
   metrics.clip_ratio = static_cast<double>(clipped) / responses;
+  metrics.policy_entropy = mean_over(rollout.entropy_N, [](std::size_t) { return true; });
   if (experience.routes == nullptr) {
     metrics.validity[std::string(name_of(Validity::kValid))] = rollout.states();
     return metrics;

@@ -62,6 +62,7 @@ struct TrainSection {
   std::int64_t micro_tokens = 16384;
   bool recompute = false;
   bool rollouts = false;
+  bool diagnostics = true;  // top-k and routes for the metrics, where the loss reads none
   std::int64_t max_bad_steps = 3;
 };
 
@@ -103,6 +104,8 @@ struct Recipe {
   ProbeSection probe;
 
   bool sft() const { return objective.loss == routing::Loss::kSft; }
+  // Whether a step has routes, for the loss or for the metrics.
+  bool makes_routes() const { return !sft() && (train.diagnostics || objective.reads_routes()); }
   std::int64_t responses() const {  // per step
     return std::int64_t{rollout.prompts_per_step} * (sft() ? 1 : rollout.n);
   }

@@ -85,6 +85,10 @@ Fields<TrainSection> train_fields() {
       switch_field("recompute", &S::recompute,
                    "recompute a block's activations for its gradient: less memory, one more forward"),
       switch_field("rollouts", &S::rollouts, "keep every response in rollouts.jsonl"),
+      switch_field(
+          "diagnostics", &S::diagnostics,
+          "top-k and routes for the metrics, where the arm's loss reads none (sampled_rkl, full_rkl, "
+          "full_fkl); false: the tokens taken are scored alone, to the same updates"),
       number_field("max_bad_steps", &S::max_bad_steps,
                    "steps in a row without an update, because nothing finite was there to learn from, "
                    "after which the run stops",

@@ -86,6 +86,10 @@ Routes route_full_support(const Rollout& rollout, const Scores& scores,
   return all;
 }
 
+bool walks_vocabulary(const routing::ObjectiveOptions& options) {
+  return options.loss == routing::Loss::kFullRkl || options.loss == routing::Loss::kFullFkl;
+}
+
 }  // namespace
 
 engine::Capture capture_options(const routing::ObjectiveOptions& options) {
@@ -93,8 +97,22 @@ engine::Capture capture_options(const routing::ObjectiveOptions& options) {
 }
 
 bool needs_teacher_hidden(const routing::ObjectiveOptions& options) {
-  return options.k == routing::kFullSupport || options.loss == routing::Loss::kFullRkl ||
-         options.loss == routing::Loss::kFullFkl;
+  return options.k == routing::kFullSupport || walks_vocabulary(options);
+}
+
+engine::ScoreOptions taken_score_options(const routing::ObjectiveOptions& options, bool rescore) {
+  engine::ScoreOptions scoring;
+  scoring.k = 0;
+  scoring.rescore = rescore;
+  scoring.teacher_hidden = walks_vocabulary(options);
+  return scoring;
+}
+
+Routes unrouted(const Scores& scores) {
+  Routes routes;
+  routes.states = std::ssize(scores.validity_N);
+  routes.validity_N = scores.validity_N;
+  return routes;
 }
 
 engine::ScoreOptions score_options(const routing::ObjectiveOptions& options, const Rollout& rollout,

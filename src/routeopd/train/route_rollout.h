@@ -34,6 +34,13 @@ engine::ScoreOptions score_options(const routing::ObjectiveOptions& options, con
 // What the rollout must capture for these options.
 engine::Capture capture_options(const routing::ObjectiveOptions& options);
 
+// For a loss that reads no routes, where nobody else does: the tokens taken, and for full_rkl and full_fkl the
+// teacher's hidden states.
+engine::ScoreOptions taken_score_options(const routing::ObjectiveOptions& options, bool rescore);
+
+// No routes: which states are valid, and nothing else.
+Routes unrouted(const Scores& scores);
+
 Routes route_rollout(const Rollout& rollout, const Scores& scores, const routing::ObjectiveOptions& options,
                      std::uint64_t seed, const Heads& heads);
 

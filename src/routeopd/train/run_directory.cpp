@@ -28,11 +28,22 @@ constexpr std::array kStepLines = {"metrics.jsonl", "rollouts.jsonl", "probe.jso
 
 // Fields that may change when a run is resumed: nothing that was computed depends on them. `steps` is the
 // usual reason to resume.
-constexpr std::array kMayChange = {
-    "out",         "train.steps",         "train.rollouts",   "train.max_bad_steps",
-    "eval.every",  "eval.suites",         "eval.n",           "eval.temperature",
-    "eval.top_p",  "eval.max_new_tokens", "checkpoint.every", "checkpoint.keep",
-    "probe.every", "probe.bank",          "rollout.kv_memory"};
+constexpr std::array kMayChange = {"out",
+                                   "train.steps",
+                                   "train.rollouts",
+                                   "train.max_bad_steps",
+                                   "train.diagnostics",
+                                   "eval.every",
+                                   "eval.suites",
+                                   "eval.n",
+                                   "eval.temperature",
+                                   "eval.top_p",
+                                   "eval.max_new_tokens",
+                                   "checkpoint.every",
+                                   "checkpoint.keep",
+                                   "probe.every",
+                                   "probe.bank",
+                                   "rollout.kv_memory"};
 
 std::string text_of(const Recipe& recipe) {
   try {

@@ -52,20 +52,28 @@ Rollout Stages::write(const std::vector<Prompt>& prompts, std::int64_t step) {
                                   .max_new_tokens = recipe_.rollout.max_new_tokens,
                                   .seed = recipe_.seed,
                                   .step = static_cast<std::uint32_t>(step)};
-  engine::Capture capture = capture_options(recipe_.objective);
-  capture.hidden = engines_.student->capabilities().hidden_states;
+  const engine::Capabilities able = engines_.student->capabilities();
+  engine::Capture capture;
+  if (recipe_.makes_routes()) {
+    capture = capture_options(recipe_.objective);
+    capture.hidden = able.hidden_states;
+  }
+  capture.entropy = able.entropy;
   return engines_.student->generate(prompts, sampling, capture);
 }
 
 Scores Stages::score(Rollout& rollout) {
   if (recipe_.sft()) return {};
   const bool again = recipe_.rollout.old_scores == OldScores::kRescore;
-  return engine::score_rollout(*engines_.student, *engines_.teacher, rollout,
-                               score_options(recipe_.objective, rollout, again, recipe_.seed, real_ids_));
+  const engine::ScoreOptions options =
+      recipe_.makes_routes() ? score_options(recipe_.objective, rollout, again, recipe_.seed, real_ids_)
+                             : taken_score_options(recipe_.objective, again);
+  return engine::score_rollout(*engines_.student, *engines_.teacher, rollout, options);
 }
 
 Routes Stages::route(const Rollout& rollout, const Scores& scores) {
   if (recipe_.sft()) return {};
+  if (!recipe_.makes_routes()) return unrouted(scores);
   return route_rollout(rollout, scores, recipe_.objective, recipe_.seed, heads_);
 }
 

@@ -28,7 +28,8 @@ class Stages {
 
   // Both empty for the sft arm, which has no teacher.
   Scores score(Rollout& rollout);
-  Routes route(const Rollout& rollout, const Scores& scores);
+  Routes route(const Rollout& rollout,
+               const Scores& scores);  // unrouted() where recipe.makes_routes() is false
 
   UpdateResult learn(const Experience& experience);
   UpdateResult skip();  // a step that has nothing to learn from

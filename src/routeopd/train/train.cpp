@@ -167,7 +167,7 @@ void Run::stop(const std::exception& error) {
 // A run whose first step has nothing to move would train on nothing, or on the rounding of two forwards that
 // should be equal (a mass of about 1e-6), which Adam enlarges: it is refused.
 void Run::check_first_routes(const Experience& experience) const {
-  if (experience.routes == nullptr) return;
+  if (experience.routes == nullptr || !recipe_.makes_routes()) return;
   constexpr float kRounding = 1e-5F;
   const Routes& routes = *experience.routes;
   if (std::count(routes.validity_N.begin(), routes.validity_N.end(), Validity::kValid) == 0) return;

@@ -40,6 +40,7 @@ struct Rollout {
   std::vector<std::int32_t> top_ids_NK;
   std::vector<float> top_logits_NK;
   std::vector<float> logsumexp_N;
+  std::vector<float> entropy_N;  // over the real ids, nats; empty unless asked for
   std::int64_t hidden_size = 0;
   std::vector<float> hidden_NH;
 

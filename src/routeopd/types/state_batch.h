@@ -31,7 +31,7 @@ struct StateBatch {
   const float* teacher_logits_NJ = nullptr;
   const float* student_at_teacher_NJ = nullptr;
 
-  // Background pool for the random_background and rank_matched destinations; -1 pads.
+  // Background pool for the random_background and rank-matched destinations; -1 pads.
   std::int32_t pool_columns = 0;
   const std::int32_t* pool_ids_NP = nullptr;
   const float* student_at_pool_NP = nullptr;

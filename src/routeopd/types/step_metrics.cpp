@@ -94,6 +94,8 @@ const Fields<StepMetrics>& step_metric_fields() {
       value_metric("teacher_mass", &M::teacher_mass, "the teacher's probability of the support"),
       value_metric("entropy", &M::entropy, "the student's, nats, a lower bound"),
       value_metric("teacher_entropy", &M::teacher_entropy, "the teacher's, nats, a lower bound"),
+      value_metric("policy_entropy", &M::policy_entropy,
+                   "the student's over the whole vocabulary, nats, mean over response tokens"),
       value_metric("capture_error", &M::capture_error, "rms of Delta at the first minibatch: rounding"),
       count_metric("floored", &M::floored, "teacher values at -inf that counted as log delta_p"),
       value_metric("response_tokens", &M::response_tokens, "tokens per response"),

@@ -34,8 +34,9 @@ struct StepMetrics {
   Value routed_share;                                // of the valid states
   Value student_mass, teacher_mass;                  // that the support holds
   Value entropy, teacher_entropy;  // nats; everything outside the top k is one outcome: lower bounds
-  Value capture_error;             // rms change of what the objective reads, where it should be 0
-  std::int64_t floored = 0;        // teacher values at -inf that counted as log delta_p
+  Value policy_entropy;      // nats, the student's at temperature 1 over the whole vocabulary, per token
+  Value capture_error;       // rms change of what the objective reads, where it should be 0
+  std::int64_t floored = 0;  // teacher values at -inf that counted as log delta_p
 
   Value response_tokens;  // per response
   Value clip_ratio;       // share of the responses that were cut at the longest length

@@ -60,15 +60,17 @@ kernels::TileScores where_to(const HeadScores& scores) {
           .top_ids_TK = scores.top_ids_TK.mutable_data_ptr<std::int32_t>(),
           .top_logits_TK = scores.top_logits_TK.mutable_data_ptr<float>(),
           .logsumexp_T = scores.logsumexp_T.mutable_data_ptr<float>(),
+          .entropy_T = scores.entropy_T.defined() ? scores.entropy_T.mutable_data_ptr<float>() : nullptr,
           .gathers = scores.gathered_TG.size(1),
           .gather_ids_TG = nullptr,
           .gathered_TG = scores.gathered_TG.mutable_data_ptr<float>()};
 }
 
-HeadScores empty_scores(std::int64_t tokens, std::int64_t k, std::int64_t gathers) {
+HeadScores empty_scores(std::int64_t tokens, std::int64_t k, std::int64_t gathers, bool entropy) {
   const auto options = at::TensorOptions().dtype(at::kFloat);
   return {at::empty({tokens, k}, options.dtype(at::kInt)), at::empty({tokens, k}, options),
-          at::empty({tokens}, options), at::empty({tokens, gathers}, options)};
+          at::empty({tokens}, options), entropy ? at::empty({tokens}, options) : at::Tensor(),
+          at::empty({tokens, gathers}, options)};
 }
 
 }  // namespace
@@ -106,8 +108,8 @@ void StreamingHead::update(const at::Tensor& weight_VH) {
   packed_->update(source_of(rows_RH));
 }
 
-HeadScores StreamingHead::score(const at::Tensor& hidden_TH, std::int64_t k,
-                                const at::Tensor& gather_ids_TG) const {
+HeadScores StreamingHead::score(const at::Tensor& hidden_TH, std::int64_t k, const at::Tensor& gather_ids_TG,
+                                bool entropy) const {
   if (!hidden_TH.defined() || hidden_TH.dim() != 2 || hidden_TH.size(1) != hidden_size() ||
       !hidden_TH.is_floating_point() || hidden_TH.device() != weight_VH_.device()) {
     throw UserError("streaming head: the hidden states must be a floating-point matrix [T, {}] on {}, got {}",
@@ -119,7 +121,7 @@ HeadScores StreamingHead::score(const at::Tensor& hidden_TH, std::int64_t k,
   if (!ids_TG.defined()) ids_TG = at::empty({tokens, 0}, hidden_TH.options().dtype(at::kInt));
   check_gather_ids(ids_TG, hidden_TH, real_ids_);
   const std::int64_t top = std::min(k, real_ids_);
-  if (backend_ == Backend::kAten) return score_with_aten(hidden_TH.detach(), top, ids_TG);
+  if (backend_ == Backend::kAten) return score_with_aten(hidden_TH.detach(), top, ids_TG, entropy);
   if (hidden_TH.scalar_type() == at::kDouble) {
     throw UserError("streaming head: float64 hidden states need the ATen path, not the float32 tiles");
   }
@@ -127,20 +129,20 @@ HeadScores StreamingHead::score(const at::Tensor& hidden_TH, std::int64_t k,
   const bool narrow = hidden_TH.scalar_type() == at::kFloat || hidden_TH.scalar_type() == at::kBFloat16;
   const at::Tensor hidden = (narrow ? hidden_TH : hidden_TH.to(at::kFloat)).detach().contiguous();
   const at::Tensor gather_ids = ids_TG.to(at::kInt).contiguous();
-  HeadScores scores = empty_scores(tokens, top, ids_TG.size(1));
+  HeadScores scores = empty_scores(tokens, top, ids_TG.size(1), entropy);
   kernels::TileScores to = where_to(scores);
   to.gather_ids_TG = gather_ids.const_data_ptr<std::int32_t>();
   kernels::score_tiles(product(), row_matrix(hidden), tokens, torch_threads(), to);
   return scores;
 }
 
-void StreamingHead::hold(const at::Tensor& hidden_TH, std::int64_t k, HeldLogits& held) const {
+void StreamingHead::hold(const at::Tensor& hidden_TH, std::int64_t k, HeldLogits& held, bool entropy) const {
   ROUTEOPD_INVARIANT(backend_ == Backend::kHighway && k > 0 && hidden_TH.is_contiguous());
   const std::int64_t tokens = hidden_TH.size(0);
   held.tile_width = kernels::tile_width(real_ids_);
   if (!held.logits_TR.defined() || held.logits_TR.size(0) < tokens || held.logits_TR.size(1) != real_ids_)
     held.logits_TR = at::empty({tokens, real_ids_}, at::kFloat);
-  held.scores = empty_scores(tokens, std::min(k, real_ids_), 0);
+  held.scores = empty_scores(tokens, std::min(k, real_ids_), 0, entropy);
   kernels::score_keeping_logits(product(), hidden_TH.const_data_ptr<float>(), tokens, torch_threads(),
                                 where_to(held.scores), held.logits_TR.data_ptr<float>(), held.sums_ST);
 }
@@ -148,7 +150,7 @@ void StreamingHead::hold(const at::Tensor& hidden_TH, std::int64_t k, HeldLogits
 // Tiles of the vocabulary in plain ATen operations. Sorts are stable and lower ids stand first: ties go to
 // them.
 HeadScores StreamingHead::score_with_aten(const at::Tensor& hidden_TH, std::int64_t k,
-                                          const at::Tensor& gather_ids_TG) const {
+                                          const at::Tensor& gather_ids_TG, bool entropy) const {
   const at::NoGradGuard no_autograd;
   const at::ScalarType type = logit_type(hidden_TH, weight_VH_);
   const std::int64_t tokens = hidden_TH.size(0);
@@ -158,12 +160,16 @@ HeadScores StreamingHead::score_with_aten(const at::Tensor& hidden_TH, std::int6
   at::Tensor values_TK = at::empty({tokens, 0}, options);
   at::Tensor ids_TK = at::empty({tokens, 0}, options.dtype(at::kLong));
   at::Tensor gathered_TG = at::full(ids_TG.sizes(), std::numeric_limits<double>::quiet_NaN(), options);
-  std::vector<at::Tensor> tile_sums;
+  std::vector<at::Tensor> tile_sums, tile_means;  // log-sum-exp, and mean logit under a tile's own softmax
   const std::int64_t widest = kernels::tile_width(real_ids_);
   for (std::int64_t first = 0; first < real_ids_; first += widest) {
     const std::int64_t width = std::min(widest, real_ids_ - first);
     const at::Tensor logits_TW = at::linear(hidden, weight_VH_.narrow(0, first, width).to(type));
     tile_sums.push_back(at::logsumexp(logits_TW, -1));
+    if (entropy) {
+      const at::Tensor p_TW = at::softmax(logits_TW, -1);
+      tile_means.push_back(at::where(p_TW.eq(0), at::zeros_like(p_TW), p_TW * logits_TW).sum(-1));
+    }
 
     const at::Tensor at_TG = ids_TG - first;
     const at::Tensor inside_TG = at_TG.ge(0).logical_and(at_TG.lt(width));
@@ -178,8 +184,10 @@ HeadScores StreamingHead::score_with_aten(const at::Tensor& hidden_TH, std::int6
     values_TK = merged.narrow(-1, 0, best);
     ids_TK = both_ids.gather(-1, order.narrow(-1, 0, best));
   }
-  return {ids_TK.to(at::kInt).contiguous(), values_TK.contiguous(),
-          at::logsumexp(at::stack(tile_sums, -1), -1), gathered_TG};
+  const at::Tensor sums_TS = at::stack(tile_sums, -1), logsumexp_T = at::logsumexp(sums_TS, -1);
+  at::Tensor entropy_T;
+  if (entropy) entropy_T = logsumexp_T - (at::softmax(sums_TS, -1) * at::stack(tile_means, -1)).sum(-1);
+  return {ids_TK.to(at::kInt).contiguous(), values_TK.contiguous(), logsumexp_T, entropy_T, gathered_TG};
 }
 
 }  // namespace routeopd::model

@@ -1,6 +1,6 @@
 // The streaming head: what scoring needs of softmax(hidden W^T) at each token, in one pass over tiles of the
-// vocabulary: the k largest logits with their ids, the log-sum-exp, and the logits at ids given by the caller
-// (the other model's top-k). [T, V] is never held; see kernels/vocabulary_tiles.h. Decoding, which samples
+// vocabulary: the k largest logits with their ids, the log-sum-exp, the entropy where it is wanted, and the
+// logits at ids given by the caller (the other model's top-k). [T, V] is never held; see kernels/vocabulary_tiles.h. Decoding, which samples
 // from a few rows at a time, asks for the same with the rows kept.
 //
 // Shapes: T tokens, H hidden size, V rows of the weight (padding included), R <= V real ids, K = min(k, R) of
@@ -27,6 +27,7 @@ struct HeadScores {
   at::Tensor top_ids_TK;     // int32; logits descending, equal logits by ascending id
   at::Tensor top_logits_TK;  // the logits of those ids
   at::Tensor logsumexp_T;    // over the R real ids
+  at::Tensor entropy_T;      // nats, over the R real ids; undefined unless asked for
   at::Tensor gathered_TG;  // the logits at gather_ids_TG, NaN where that is -1; [T, 0] when no ids were given
 };
 
@@ -52,11 +53,12 @@ class StreamingHead {
   // hidden_TH: a floating type, on the weight's device. gather_ids_TG: int32 or int64 in [-1, R), -1 pads;
   // may be undefined. Bitwise the same for any number of threads. UserError on wrong shapes, types, ids, or k
   // <= 0.
-  HeadScores score(const at::Tensor& hidden_TH, std::int64_t k, const at::Tensor& gather_ids_TG = {}) const;
+  HeadScores score(const at::Tensor& hidden_TH, std::int64_t k, const at::Tensor& gather_ids_TG = {},
+                   bool entropy = false) const;
 
   // Whole rows of logits; hidden_TH is contiguous float32. kHighway alone. The memory of `held` is used
   // again.
-  void hold(const at::Tensor& hidden_TH, std::int64_t k, HeldLogits& held) const;
+  void hold(const at::Tensor& hidden_TH, std::int64_t k, HeldLogits& held, bool entropy = false) const;
 
   std::int64_t real_ids() const { return real_ids_; }
   std::int64_t hidden_size() const { return weight_VH_.size(1); }
@@ -68,8 +70,8 @@ class StreamingHead {
   const kernels::Product& product() const { return (*packed_)[0]; }
 
  private:
-  HeadScores score_with_aten(const at::Tensor& hidden_TH, std::int64_t k,
-                             const at::Tensor& gather_ids_TG) const;
+  HeadScores score_with_aten(const at::Tensor& hidden_TH, std::int64_t k, const at::Tensor& gather_ids_TG,
+                             bool entropy) const;
 
   at::Tensor weight_VH_;
   std::int64_t real_ids_;

@@ -107,6 +107,7 @@ std::string shown_series(std::string_view name) {
   const std::string_view change = name.substr(dash + 1);
   if (change.size() > 1 && (change[0] == 'k' || change[0] == 'm'))
     return fmt::format("{}, {} = {}", base->label, change[0], change.substr(1));
+  if (change == "lean") return fmt::format("{}, lean", base->label);
   return std::string(name);
 }
 

@@ -22,15 +22,17 @@ struct Curve {
   double scale;
 };
 
-constexpr std::array<Curve, 9> kCurves = {{{&StepMetrics::loss, "Loss", 1},
-                                           {&StepMetrics::mass, "Mismatch mass of the batch", 1},
-                                           {&StepMetrics::entropy, "Student entropy (nats)", 1},
-                                           {&StepMetrics::teacher_entropy, "Teacher entropy (nats)", 1},
-                                           {&StepMetrics::response_tokens, "Response length (tokens)", 1},
-                                           {&StepMetrics::clip_ratio, "Responses cut at the limit (%)", 100},
-                                           {&StepMetrics::routed_share, "Routed states (%)", 100},
-                                           {&StepMetrics::grad_norm, "Gradient norm", 1},
-                                           {&StepMetrics::budget, "Budget (log-odds)", 1}}};
+constexpr std::array<Curve, 10> kCurves = {
+    {{&StepMetrics::loss, "Loss", 1},
+     {&StepMetrics::mass, "Mismatch mass of the batch", 1},
+     {&StepMetrics::policy_entropy, "Policy entropy (nats)", 1},
+     {&StepMetrics::entropy, "Student entropy, lower bound (nats)", 1},
+     {&StepMetrics::teacher_entropy, "Teacher entropy, lower bound (nats)", 1},
+     {&StepMetrics::response_tokens, "Response length (tokens)", 1},
+     {&StepMetrics::clip_ratio, "Responses cut at the limit (%)", 100},
+     {&StepMetrics::routed_share, "Routed states (%)", 100},
+     {&StepMetrics::grad_norm, "Gradient norm", 1},
+     {&StepMetrics::budget, "Budget (log-odds)", 1}}};
 
 struct Stage {
   std::string_view key, color;
@@ -55,11 +57,17 @@ void for_some(const std::vector<Line>& lines, const Use& use) {
   }
 }
 
-void add_probed_masses(const RunFiles& run, std::vector<CurvePoint>& points) {
+void add_probes(const RunFiles& run, std::vector<CurvePoint>& points) {
   for_some(run.probe, [&](const Json& line) {
     const auto step = whole_at(line, "step");
     const auto mass = number_at(line, {"mass"});
     if (step && mass) points.push_back({run.shown, *step, "Mismatch mass on fixed states", *mass});
+    const auto add = [&](const char* key, const char* title) {
+      const auto mean = number_at(line, {key, "mean"});
+      if (step && mean) points.push_back({run.shown, *step, title, 100 * *mean});
+    };
+    add("fidelity", "Fidelity of one update (%)");
+    add("leakage", "Leakage of one update (%)");
   });
 }
 
@@ -81,7 +89,7 @@ Block run_curves_figure(const std::vector<RunFiles>& runs) {
       if (eval.step && average)
         points.push_back({run.shown, *eval.step, "Accuracy, Avg@n (%)", 100 * *average});
     }
-    add_probed_masses(run, points);
+    add_probes(run, points);
     for (const Curve& curve : kCurves) add_points(run, curve, points);
   }
   if (points.empty()) {
