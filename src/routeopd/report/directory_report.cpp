@@ -150,9 +150,11 @@ void add_runs(const std::vector<RunFiles>& runs, Report& report) {
 
 void add_evals(const std::vector<EvalFiles>& evals, Report& report) {
   if (evals.empty()) return;
-  Section section{
-      .title = evals.size() > 1 ? "Evaluations" : "Evaluation",
-      .blocks = {eval_accuracy_figure(evals), eval_lengths_figure(evals), evals_composition(evals)}};
+  Section section{.title = evals.size() > 1 ? "Evaluations" : "Evaluation",
+                  .blocks = {eval_accuracy_figure(evals), eval_lengths_figure(evals)}};
+  // Labels are another command's; without them and without accuracies there is nothing to show.
+  if (Block composition = evals_composition(evals); !composition.chart.is_null())
+    section.blocks.push_back(std::move(composition));
   std::vector<const EvalFiles*> all;
   for (const EvalFiles& eval : evals) {
     all.push_back(&eval);
@@ -163,28 +165,43 @@ void add_evals(const std::vector<EvalFiles>& evals, Report& report) {
   report.sections.push_back(std::move(section));
 }
 
+// Whether RouteOPD's step was to be measured: records of its routes and its pictures belong to that alone. A
+// probe.json that cannot be read does not tell.
+bool probes_routes(const ProbeFiles& probe) {
+  return list_at(probe.probe, "rows").empty() || !probe.row("routeopd", "fresh_adamw").is_null();
+}
+
+// The step of RouteOPD, or else the first that was measured.
+std::string probe_verdict(const ProbeFiles& probe) {
+  const Json& rows = list_at(probe.probe, "rows");
+  const Json& own = probe.row("routeopd", "fresh_adamw");
+  const Json& row = own.is_null() && !rows.empty() ? rows.front() : own;
+  const auto fidelity = number_at(row, {"fidelity", "mean"}), leakage = number_at(row, {"leakage", "mean"});
+  if (!fidelity || !leakage) return fmt::format("{}: no fidelity and leakage can be read.", probe.shown);
+  return fmt::format("{}: {} of {} has {:.1f} % fidelity and {:.1f} % leakage.", probe.shown,
+                     text_at(row, "intervention"), text_at(row, "name"), 100 * *fidelity, 100 * *leakage);
+}
+
 void add_probes(const std::vector<ProbeFiles>& probes, Report& report) {
   if (probes.empty()) return;
   Section section{.title = probes.size() > 1 ? "Probes" : "Probe",
                   .blocks = {probe_distributions_figure(probes), probe_strata_figure(probes)}};
+  bool any_routes = false;
   for (const ProbeFiles& probe : probes) {
+    append(report.missing, probe.missing);
+    add_sentence(probe_verdict(probe), report.verdict);
+    if (!probes_routes(probe)) continue;
+    any_routes = true;
     section.blocks.push_back(route_records_of(probe, "routeopd", "fresh_adamw"));
     if (probes.size() > 1) section.blocks.back().title += fmt::format(" ({})", probe.shown);
-    append(report.missing, probe.missing);
-    const Json& row = probe.row("routeopd", "fresh_adamw");
-    const auto fidelity = number_at(row, {"fidelity", "mean"}), leakage = number_at(row, {"leakage", "mean"});
-    add_sentence(
-        fidelity && leakage
-            ? fmt::format("{}: a fresh-AdamW RouteOPD step has {:.1f} % fidelity and {:.1f} % leakage.",
-                          probe.shown, 100 * *fidelity, 100 * *leakage)
-            : fmt::format("{}: no fresh-AdamW step of RouteOPD was measured.", probe.shown),
-        report.verdict);
   }
   const auto pictured = std::find_if(probes.begin(), probes.end(),
                                      [](const ProbeFiles& probe) { return probe.example.is_object(); });
   const Json example = pictured == probes.end() ? Json() : pictured->example;
-  section.blocks.push_back(scalar_credit_figure(example));
-  section.blocks.push_back(operator_figure(example));
+  if (any_routes || example.is_object()) {
+    section.blocks.push_back(scalar_credit_figure(example));
+    section.blocks.push_back(operator_figure(example));
+  }
   report.sections.push_back(std::move(section));
 }
 

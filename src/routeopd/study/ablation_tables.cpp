@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 
+#include "routeopd/report/arms.h"
 #include "routeopd/study/effects.h"
 #include "routeopd/study/paper_numbers.h"
 #include "routeopd/study/probe_contrast.h"
@@ -42,9 +43,18 @@ Block ablation_block(const StudyView& view, const std::string& paper, const std:
   }
   if (!ours.empty())
     say(block.words, fmt::format("Not in the paper, over {}: {}.", kAblationReference, listed(ours)));
-  say_absent(block, absent, "readable evaluation of");
+  say_absent_runs(view.results, block, absent, "readable evaluation of");
   if (!table.rows().empty()) block.table = std::move(table);
   return block;
+}
+
+// The variants of a table that the part ablations trains: the others are in it to be compared with.
+bool has_ablations(const StudyView& view, const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    const report::Arm* const arm = report::find_arm(name);
+    if (arm == nullptr || arm->main) return false;
+    return was_run(view.results, name) || (asked(view.results, "ablations") && !left_out(view.results, name));
+  });
 }
 
 // What a probe's row says of how targets were met; fractions but for the MAE (log-odds).
@@ -79,7 +89,7 @@ Block realization_block(const StudyView& view) {
   std::vector<std::string> absent;
   for (const std::string& name : paper_rows_and_crossings("realization")) {
     if (probe->row(name, kStep).is_null()) {
-      absent.push_back(name);
+      if (!left_out(view.results, name)) absent.push_back(name);
       continue;
     }
     Cells cells = {name};
@@ -201,12 +211,18 @@ std::vector<Block> ablation_blocks(const StudyView& view) {
   for (const std::string& arm : own_arms()) {
     if (std::find(objectives.begin(), objectives.end(), arm) == objectives.end()) objectives.push_back(arm);
   }
-  return {ablation_block(view, "destination", "Where the probability goes",
-                         paper_rows_and_crossings("destination")),
-          ablation_block(view, "objective", "Which side is moved, and how pairs are weighted and bounded",
-                         objectives),
-          ablation_block(view, "budget", "How much is moved", paper_rows_and_crossings("budget")),
-          realization_block(view), accuracy_by_concentration(view)};
+  std::vector<Block> blocks;
+  const auto add = [&](const std::string& paper, const std::string& title,
+                       const std::vector<std::string>& names) {
+    if (has_ablations(view, names)) blocks.push_back(ablation_block(view, paper, title, names));
+  };
+  add("destination", "Where the probability goes", paper_rows_and_crossings("destination"));
+  add("objective", "Which side is moved, and how pairs are weighted and bounded", objectives);
+  add("budget", "How much is moved", paper_rows_and_crossings("budget"));
+  for (Block& block : shown_blocks({realization_block(view), accuracy_by_concentration(view)},
+                                   asked(view.results, "mechanism")))
+    blocks.push_back(std::move(block));
+  return blocks;
 }
 
 }  // namespace routeopd::study

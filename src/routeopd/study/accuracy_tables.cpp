@@ -57,7 +57,7 @@ Block main_block(const StudyView& view) {
     else
       absent.push_back(name);
   }
-  say_absent(block, absent, "readable evaluation of");
+  say_absent_runs(view.results, block, absent, "readable evaluation of");
   if (table.rows().empty()) return block;
   block.table = std::move(table);
   const std::optional<Accuracy> base = view.grades.accuracy(kBase), teacher = view.grades.accuracy(kTeacher);
@@ -105,7 +105,7 @@ Block paired_block(const StudyView& view) {
     if (paper) say(block.words, effect_sentence("routeopd", arm, *paper, contrast->difference));
   }
   say(block.words, "The effect is that of the paper's second pair, which most of its tables are about.");
-  say_absent(block, absent, "evaluations of the same seed of routeopd and of");
+  say_absent_runs(view.results, block, absent, "evaluations of the same seed of routeopd and of");
   if (!table.rows().empty()) block.table = std::move(table);
   return block;
 }
@@ -113,7 +113,11 @@ Block paired_block(const StudyView& view) {
 }  // namespace
 
 std::vector<Block> accuracy_blocks(const StudyView& view) {
-  return {main_block(view), paired_block(view)};
+  std::vector<Block> blocks = shown_blocks({main_block(view)}, asked(view.results, "main"));
+  // Of routeopd alone there is nothing to compare.
+  const bool compared = was_run(view.results, "routeopd") && view.results.runs.size() > 1;
+  for (Block& block : shown_blocks({paired_block(view)}, compared)) blocks.push_back(std::move(block));
+  return blocks;
 }
 
 }  // namespace routeopd::study

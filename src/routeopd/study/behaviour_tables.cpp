@@ -65,7 +65,7 @@ Block transitions_block(const StudyView& view) {
                                    grouped(total), grouped(counts->a_only), points(contrast->difference),
                                    name_of(outcome_of(*paper_net, contrast->difference))));
   }
-  say_absent(block, absent, "evaluations of the same seed of routeopd and of");
+  say_absent_runs(view.results, block, absent, "evaluations of the same seed of routeopd and of");
   if (!table.rows().empty()) block.table = std::move(table);
   return block;
 }
@@ -158,7 +158,7 @@ Block errors_block(const StudyView& view) {
     }
   }
   say(block.words, "The paper's are 480 responses an arm to AIME24.");
-  say_absent(block, absent, "readable evaluation of");
+  say_absent_runs(view.results, block, absent, "readable evaluation of");
   if (table.rows().empty()) return block;
   block.table = std::move(table);
   return block;
@@ -217,7 +217,7 @@ Block error_transitions_block(const StudyView& view) {
     titles.push_back(arm + " → routeopd");
     if (has_transitions(arm)) titles.push_back(arm + ", paper");
   }
-  say_absent(block, absent, "labels of the same seed of routeopd and of");
+  say_absent_runs(view.results, block, absent, "labels of the same seed of routeopd and of");
   if (columns.empty()) return block;
   TextTable table = number_table(titles);
   for (const bool into : {true, false}) {
@@ -303,7 +303,7 @@ Block lengths_block(const StudyView& view) {
   };
   compare("mean length", "mean", 1, 1);
   compare("share of clipped responses", "clip_rate", 100, 2);
-  say_absent(block, absent, "readable summary of");
+  say_absent_runs(view.results, block, absent, "readable summary of");
   if (!table.rows().empty()) block.table = std::move(table);
   return block;
 }
@@ -311,7 +311,13 @@ Block lengths_block(const StudyView& view) {
 }  // namespace
 
 std::vector<Block> behaviour_blocks(const StudyView& view) {
-  return {transitions_block(view), errors_block(view), error_transitions_block(view), lengths_block(view)};
+  // These tables are another look at the responses of the main arms: they are made where it was asked for.
+  if (!asked(view.results, "behaviour")) return {};
+  std::vector<Block> blocks = {errors_block(view), lengths_block(view)};
+  if (was_run(view.results, "routeopd") && view.results.runs.size() > 1)
+    blocks = {transitions_block(view), std::move(blocks[0]), error_transitions_block(view),
+              std::move(blocks[1])};
+  return blocks;
 }
 
 }  // namespace routeopd::study

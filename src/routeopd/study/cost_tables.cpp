@@ -149,7 +149,7 @@ Block route_construction_block(const StudyView& view) {
 }  // namespace
 
 std::vector<Block> cost_blocks(const StudyView& view) {
-  return {cost_block(view), route_construction_block(view)};
+  return shown_blocks({cost_block(view), route_construction_block(view)}, asked(view.results, "cost"));
 }
 
 }  // namespace routeopd::study

@@ -276,14 +276,18 @@ std::vector<Block> mechanism_blocks(const StudyView& view) {
   const StrataColumn fidelity{"fidelity", "fidelity %", true}, leakage{"leakage", "leakage %", true},
       reduction{"deficit_reduction", "deficit reduction %", true},
       completion{"completion", "completion %", true};
-  return {probed_arms_block(view),
-          ladder_block(view),
-          strata_block(view, "mismatch", "routeopd by quartile of mismatch mass",
-                       {fidelity, leakage, reduction, completion}),
-          strata_block(view, "entropy", "routeopd by quartile of the teacher's entropy",
-                       {{"entropy", "entropy", false}, fidelity, leakage, reduction}),
-          strata_by_concentration(view),
-          route_cases_block(view)};
+  const bool asked_for = asked(view.results, "mechanism");
+  std::vector<Block> blocks = shown_blocks({probed_arms_block(view)}, asked_for);
+  std::vector<Block> of_routeopd = {
+      ladder_block(view),
+      strata_block(view, "mismatch", "routeopd by quartile of mismatch mass",
+                   {fidelity, leakage, reduction, completion}),
+      strata_block(view, "entropy", "routeopd by quartile of the teacher's entropy",
+                   {{"entropy", "entropy", false}, fidelity, leakage, reduction}),
+      strata_by_concentration(view), route_cases_block(view)};
+  for (Block& block : shown_blocks(std::move(of_routeopd), asked_for && !left_out(view.results, "routeopd")))
+    blocks.push_back(std::move(block));
+  return blocks;
 }
 
 }  // namespace routeopd::study

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "routeopd/report/arms.h"
 #include "routeopd/report/charts/eval_charts.h"
 #include "routeopd/report/charts/route_records.h"
 #include "routeopd/report/charts/state_pictures.h"
@@ -92,14 +93,23 @@ Section study_figures(const StudyResults& study) {
   const auto pictured = std::find_if(study.probes.begin(), study.probes.end(),
                                      [](const StudyProbe& probe) { return probe.files.example.is_object(); });
   const Json example = pictured == study.probes.end() ? Json() : pictured->files.example;
-  section.blocks.push_back(cost_tradeoff(study, grades));
-  section.blocks.push_back(component_contrasts(grades));
-  section.blocks.push_back(phase_portrait(study, grades));
-  section.blocks.push_back(dynamics(study));
-  section.blocks.push_back(composition(study));
-  section.blocks.push_back(report::route_records_of(arms != nullptr ? *arms : none, "routeopd", kStep));
-  section.blocks.push_back(report::scalar_credit_figure(example));
-  section.blocks.push_back(report::operator_figure(example));
+  const auto add = [&](Block block, bool asked_for) {
+    if (asked_for || !block.chart.is_null()) section.blocks.push_back(std::move(block));
+  };
+  const bool probed = asked(study, "mechanism"), routed = probed && !left_out(study, "routeopd");
+  add(cost_tradeoff(study, grades), asked(study, "cost") && asked(study, "main"));
+  // Without an ablation it would have the main arms alone.
+  const bool ablated = std::any_of(study.runs.begin(), study.runs.end(), [](const StudyRun& run) {
+    const report::Arm* const arm = report::find_arm(run.name);
+    return arm != nullptr && !arm->main;
+  });
+  if (ablated || asked(study, "ablations")) add(component_contrasts(grades), ablated);
+  add(phase_portrait(study, grades), probed);
+  add(dynamics(study), asked(study, "dynamics"));
+  if (asked(study, "behaviour")) add(composition(study), true);
+  add(report::route_records_of(arms != nullptr ? *arms : none, "routeopd", kStep), routed);
+  add(report::scalar_credit_figure(example), routed);
+  add(report::operator_figure(example), routed);
   return section;
 }
 

@@ -14,7 +14,8 @@ namespace routeopd::study {
 // missing.
 report::Block dynamics_figure(const std::vector<report::CurvePoint>& points);
 
-// Every figure; one whose data are not there says so.
+// Every figure of what was run. One that was asked for and whose data are not there says so; one that was
+// never asked for is absent.
 report::Section study_figures(const StudyResults& study);
 
 }  // namespace routeopd::study

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "routeopd/report/directory_facts.h"
+#include "routeopd/report/tolerant_files.h"
 #include "routeopd/study/study_figures.h"
 #include "routeopd/study/study_files.h"
 #include "routeopd/study/study_tables.h"
@@ -13,13 +14,15 @@
 namespace routeopd::study {
 namespace {
 
-// "main, ablations (not complete)".
+// "main, ablations (not complete)", with what a part lacks and why.
 std::string parts_text(const Json& parts) {
   std::string text;
   if (!parts.is_object()) return text;
   for (auto part = parts.begin(); part != parts.end(); ++part) {
     const bool complete = report::at_or_null(part.value(), "complete") == true;
-    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", part.key(), complete ? "" : " (not complete)");
+    const std::string note = report::text_at(part.value(), "note").substr(0, 200);
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : ", ", part.key(), complete ? "" : " (not complete)",
+                        note.empty() ? "" : fmt::format(" ({})", note));
   }
   return text;
 }
@@ -41,8 +44,10 @@ std::vector<report::Fact> study_facts(const StudyResults& study) {
 report::Chapter study_chapter(const StudyResults& study) {
   report::Chapter chapter{.facts = study_facts(study),
                           .verdict = study_verdict(study),
-                          .sections = {study_figures(study)},
+                          .sections = {},
                           .missing = study.all_missing()};
+  if (report::Section figures = study_figures(study); !figures.blocks.empty())
+    chapter.sections.push_back(std::move(figures));
   for (report::Section& section : study_tables(study)) chapter.sections.push_back(std::move(section));
   return chapter;
 }

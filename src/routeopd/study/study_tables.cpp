@@ -22,8 +22,11 @@ std::vector<Section> study_tables(const StudyResults& study) {
       {"Support and pairs", sweep_blocks(view)}, {"Mechanism", mechanism_blocks(view)},
       {"Training", training_blocks(view)},       {"Cost", cost_blocks(view)},
       {"Behaviour", behaviour_blocks(view)}};
-  std::vector<std::string>& first = sections.front().blocks.front().missing;
-  first.insert(first.end(), view.grades.missing().begin(), view.grades.missing().end());
+  std::erase_if(sections, [](const Section& section) { return section.blocks.empty(); });
+  if (!sections.empty()) {
+    std::vector<std::string>& first = sections.front().blocks.front().missing;
+    first.insert(first.end(), view.grades.missing().begin(), view.grades.missing().end());
+  }
   return sections;
 }
 

@@ -11,8 +11,8 @@
 
 namespace routeopd::study {
 
-// Every table that the study could fill, in the paper's order. One whose files are missing is a block without
-// a table that says so.
+// Every table of what was run, in the paper's order. One that was asked for and whose files are missing is a
+// block without a table that says so; one that was never asked for is absent.
 std::vector<report::Section> study_tables(const StudyResults& study);
 
 // What the study found, for the top of a report: a sentence or two.

@@ -119,6 +119,36 @@ void say_absent(Block& block, const std::vector<std::string>& names, std::string
   if (!names.empty()) block.missing.push_back(fmt::format("No {}: {}.", what, listed(names)));
 }
 
+bool asked(const StudyResults& study, std::string_view part) {
+  if (!study.manifest.is_object()) return false;
+  const auto parts = study.manifest.find("parts");
+  return parts != study.manifest.end() && parts->is_object() && parts->contains(part);
+}
+
+bool left_out(const StudyResults& study, std::string_view name) {
+  const Json options = study.manifest.is_object() ? study.manifest.value("options", Json()) : Json();
+  const Json& arms = list_at(options, "arms");
+  return !arms.empty() && std::find(arms.begin(), arms.end(), Json(name)) == arms.end();
+}
+
+bool was_run(const StudyResults& study, const std::string& name) {
+  if (name != kBase && name != kTeacher) return !study.runs_of(name).empty();
+  const Json evals = study.manifest.is_object() ? study.manifest.value("evals", Json()) : Json();
+  return !text_at(evals, name.c_str()).empty();
+}
+
+std::vector<Block> shown_blocks(std::vector<Block> blocks, bool asked_for) {
+  if (!asked_for)
+    std::erase_if(blocks, [](const Block& block) { return !block.table && block.chart.is_null(); });
+  return blocks;
+}
+
+void say_absent_runs(const StudyResults& study, Block& block, std::vector<std::string> names,
+                     std::string_view what) {
+  std::erase_if(names, [&](const std::string& name) { return !was_run(study, name); });
+  say_absent(block, names, what);
+}
+
 std::string seeds_sentence(const StudyView& view) {
   std::size_t most = 0;
   for (const StudyRun& run : view.results.runs) most = std::max(most, view.results.runs_of(run.name).size());

@@ -98,8 +98,24 @@ std::optional<double> paper_contrast(const std::string& arm);
 // Adds a sentence to words.
 void say(std::string& words, std::string_view sentence);
 
+// A page shows what was run. Whether the user asked for a part of the study: study.json has it.
+bool asked(const StudyResults& study, std::string_view part);
+
+// Whether the study keeps to some arms and has none of this name.
+bool left_out(const StudyResults& study, std::string_view name);
+
+// Whether the study has runs of this name; of the base and the teacher, an evaluation that it names.
+bool was_run(const StudyResults& study, const std::string& name);
+
+// What is left of a part's blocks: all where the part was asked for, else those that have something to show.
+std::vector<Block> shown_blocks(std::vector<Block> blocks, bool asked_for);
+
 // "No run with a readable evaluation: a, b and c." where there are any.
 void say_absent(Block& block, const std::vector<std::string>& names, std::string_view what);
+
+// The same of those among them that were run.
+void say_absent_runs(const StudyResults& study, Block& block, std::vector<std::string> names,
+                     std::string_view what);
 
 // How many seeds, problems and samples the intervals rest on, and what they leave open.
 std::string seeds_sentence(const StudyView& view);

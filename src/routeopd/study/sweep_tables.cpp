@@ -33,6 +33,15 @@ std::map<double, std::pair<std::string, std::string>> variants_by(const StudyRes
   return sorted;
 }
 
+// Whether a value beside the study's own was run, or was to be.
+bool is_swept(const StudyResults& study, char letter) {
+  const std::string prefix = fmt::format("{}-{}", kDefault, letter);
+  if (std::any_of(study.runs.begin(), study.runs.end(),
+                  [&](const StudyRun& run) { return run.name.starts_with(prefix); }))
+    return true;
+  return asked(study, "sweeps") && !left_out(study, kDefault);
+}
+
 // What a probe of the study says of an arm; else what its runs said at their first step, which is the
 // untrained student's and knows coverage and retained mass, on responses of its own.
 std::optional<double> arm_number(const StudyResults& study, const std::string& name, const char* key) {
@@ -129,7 +138,7 @@ Block support_block(const StudyView& view) {
     block.missing.emplace_back("The study has no run of routeopd with a known k.");
     return block;
   }
-  if (view.results.probe("support") == nullptr)
+  if (view.results.probe("support") == nullptr && asked(view.results, "mechanism"))
     block.missing.emplace_back("The study has no probe \"support\": fidelity and leakage are not known.");
   say(block.words,
       fmt::format("The paper's vocabulary has some 150,000 ids, and at k = 32 its support holds {} % of the "
@@ -184,7 +193,10 @@ Block pairs_block(const StudyView& view) {
 }  // namespace
 
 std::vector<Block> sweep_blocks(const StudyView& view) {
-  return {support_block(view), pairs_block(view)};
+  std::vector<Block> blocks;
+  if (is_swept(view.results, 'k')) blocks.push_back(support_block(view));
+  if (is_swept(view.results, 'm')) blocks.push_back(pairs_block(view));
+  return blocks;
 }
 
 }  // namespace routeopd::study

@@ -189,7 +189,7 @@ Block stability_block(const StudyView& view) {
     say(block.words,
         change_words("routed tokens", *paper_number("endpoints", "routeopd routed_share", "first"),
                      *paper_number("endpoints", "routeopd routed_share", "last"), 100 * *first, 100 * *last));
-  say_absent(block, absent, "readable metrics of");
+  say_absent_runs(view.results, block, absent, "readable metrics of");
   if (!table.rows().empty()) block.table = std::move(table);
   return block;
 }
@@ -197,7 +197,10 @@ Block stability_block(const StudyView& view) {
 }  // namespace
 
 std::vector<Block> training_blocks(const StudyView& view) {
-  return {dynamics_block(view), stability_block(view)};
+  std::vector<Block> blocks = shown_blocks({dynamics_block(view)}, asked(view.results, "dynamics"));
+  for (Block& block : shown_blocks({stability_block(view)}, asked(view.results, "main")))
+    blocks.push_back(std::move(block));
+  return blocks;
 }
 
 }  // namespace routeopd::study
