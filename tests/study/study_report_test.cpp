@@ -27,7 +27,7 @@ TEST(StudyReport, OfAStudyHasEveryFigure) {
   ASSERT_GT(report.sections.size(), 3U);
   EXPECT_EQ(report.sections[0].title, "What was run");
   std::vector<std::string> ids;
-  for (const Block& block : report.sections[1].blocks) ids.push_back(block.id);
+  for (const Block& block : report.sections[2].blocks) ids.push_back(block.id);
   EXPECT_THAT(ids, ElementsAre("cost-tradeoff", "component-contrasts", "phase-portrait", "dynamics",
                                "composition", "route-records", "scalar-credit", "operator"));
   EXPECT_GE(charted(report).size(), 6U);

@@ -36,17 +36,6 @@ Cells main_row(const StudyView& view, const std::string& name, const Accuracy& a
   return cells;
 }
 
-std::string order_sentence(const StudyView& view) {
-  std::vector<Difference> differences;
-  for (const std::string& arm : main_arms()) {
-    if (arm == kMainReference) continue;
-    if (const std::optional<Contrast> contrast = view.grades.contrast(kMainReference, arm))
-      differences.push_back({arm, contrast->difference});
-  }
-  const std::string words = order_words(kMainReference, differences);
-  return words.empty() ? words : words + '.';
-}
-
 Block main_block(const StudyView& view) {
   Block block = titled("main-table", fmt::format("Accuracy, {} in percent", average_name(view)));
   TextTable table = number_table(main_titles(view));
@@ -60,11 +49,6 @@ Block main_block(const StudyView& view) {
   say_absent_runs(view.results, block, absent, "readable evaluation of");
   if (table.rows().empty()) return block;
   block.table = std::move(table);
-  const std::optional<Accuracy> base = view.grades.accuracy(kBase), teacher = view.grades.accuracy(kTeacher);
-  if (base && teacher)
-    say(block.words, fmt::format("The untrained student has {} %, the teacher {} %.",
-                                 percent(base->average.mean, 1), percent(teacher->average.mean, 1)));
-  say(block.words, order_sentence(view));
   say(block.words, seeds_sentence(view));
   std::string settings = "The paper's columns are averages over its four benchmarks:";
   for (int s = 1; s <= kPaperSettings; ++s)
@@ -80,7 +64,7 @@ std::string paper_interval(const std::string& row, const std::string& arm) {
                      signed_number(paper_number("paired", row, arm + " high"), 2));
 }
 
-Block paired_block(const StudyView& view) {
+Block paired_block(const StudyView& view, std::vector<Verdict>& verdicts) {
   Block block =
       titled("paired-contrasts", fmt::format("routeopd less another arm, {}, in points", average_name(view)));
   std::vector<std::string> titles = {"against", "difference [95 %]", "seeds", "paper's effect"};
@@ -102,9 +86,9 @@ Block paired_block(const StudyView& view) {
       cells.push_back(paper ? paper_interval(fmt::format("main-{}", s), arm) : kDash);
     cells.push_back(paper ? paper_interval("macro", arm) : kDash);
     table.add(std::move(cells));
-    if (paper) say(block.words, effect_sentence("routeopd", arm, *paper, contrast->difference));
+    if (paper) verdicts.push_back(effect_verdict("accuracy", "routeopd", arm, *paper, contrast->difference));
   }
-  say(block.words, "The effect is that of the paper's second pair, which most of its tables are about.");
+  say(block.words, "The paper's effect is that of its second pair, which most of its tables are about.");
   say_absent_runs(view.results, block, absent, "evaluations of the same seed of routeopd and of");
   if (!table.rows().empty()) block.table = std::move(table);
   return block;
@@ -112,11 +96,12 @@ Block paired_block(const StudyView& view) {
 
 }  // namespace
 
-std::vector<Block> accuracy_blocks(const StudyView& view) {
+std::vector<Block> accuracy_blocks(const StudyView& view, std::vector<Verdict>& verdicts) {
   std::vector<Block> blocks = shown_blocks({main_block(view)}, asked(view.results, "main"));
   // Of routeopd alone there is nothing to compare.
   const bool compared = was_run(view.results, "routeopd") && view.results.runs.size() > 1;
-  for (Block& block : shown_blocks({paired_block(view)}, compared)) blocks.push_back(std::move(block));
+  for (Block& block : shown_blocks({paired_block(view, verdicts)}, compared))
+    blocks.push_back(std::move(block));
   return blocks;
 }
 

@@ -104,7 +104,7 @@ Section study_figures(const StudyResults& study) {
     return arm != nullptr && !arm->main;
   });
   if (ablated || asked(study, "ablations")) add(component_contrasts(grades), ablated);
-  add(phase_portrait(study, grades), probed);
+  if (arms != nullptr || probed) add(phase_portrait(study, grades), probed);
   add(dynamics(study), asked(study, "dynamics"));
   if (asked(study, "behaviour")) add(composition(study), true);
   add(report::route_records_of(arms != nullptr ? *arms : none, "routeopd", kStep), routed);

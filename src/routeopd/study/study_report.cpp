@@ -46,9 +46,11 @@ report::Chapter study_chapter(const StudyResults& study) {
                           .verdict = study_verdict(study),
                           .sections = {},
                           .missing = study.all_missing()};
+  StudyTables tables = study_tables(study);
+  if (!tables.verdicts.empty()) chapter.sections.push_back({"In short", {verdict_table(tables.verdicts)}});
   if (report::Section figures = study_figures(study); !figures.blocks.empty())
     chapter.sections.push_back(std::move(figures));
-  for (report::Section& section : study_tables(study)) chapter.sections.push_back(std::move(section));
+  for (report::Section& section : tables.sections) chapter.sections.push_back(std::move(section));
   return chapter;
 }
 

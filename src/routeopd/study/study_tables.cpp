@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <set>
+
 #include "routeopd/study/ablation_tables.h"
 #include "routeopd/study/accuracy_tables.h"
 #include "routeopd/study/behaviour_tables.h"
@@ -15,19 +18,45 @@
 
 namespace routeopd::study {
 
-std::vector<Section> study_tables(const StudyResults& study) {
+namespace {
+
+using TableMaker = std::vector<Block> (*)(const StudyView&, std::vector<Verdict>&);
+
+struct TableSection {
+  const char* title;
+  TableMaker make;
+};
+constexpr std::array<TableSection, 7> kTableSections = {{{"Accuracy", accuracy_blocks},
+                                                         {"Ablations", ablation_blocks},
+                                                         {"Support and pairs", sweep_blocks},
+                                                         {"Mechanism", mechanism_blocks},
+                                                         {"Training", training_blocks},
+                                                         {"Cost", cost_blocks},
+                                                         {"Behaviour", behaviour_blocks}}};
+
+}  // namespace
+
+StudyTables study_tables(const StudyResults& study) {
   const StudyView view{study, StudyGrades(study)};
-  std::vector<Section> sections = {
-      {"Accuracy", accuracy_blocks(view)},       {"Ablations", ablation_blocks(view)},
-      {"Support and pairs", sweep_blocks(view)}, {"Mechanism", mechanism_blocks(view)},
-      {"Training", training_blocks(view)},       {"Cost", cost_blocks(view)},
-      {"Behaviour", behaviour_blocks(view)}};
-  std::erase_if(sections, [](const Section& section) { return section.blocks.empty(); });
-  if (!sections.empty()) {
-    std::vector<std::string>& first = sections.front().blocks.front().missing;
+  StudyTables tables;
+  std::set<std::string> told;
+  for (const TableSection& each : kTableSections) {
+    std::vector<Verdict> verdicts;
+    std::vector<Block> blocks = each.make(view, verdicts);
+    if (blocks.empty()) continue;
+    tables.sections.push_back({each.title, std::move(blocks)});
+    for (Verdict& verdict : verdicts) {
+      // Two tables may have the same contrast: routeopd over fixed_mid is a main one and one of budgets.
+      if (!told.insert(verdict.effect).second) continue;
+      verdict.part = each.title;
+      tables.verdicts.push_back(std::move(verdict));
+    }
+  }
+  if (!tables.sections.empty()) {
+    std::vector<std::string>& first = tables.sections.front().blocks.front().missing;
     first.insert(first.end(), view.grades.missing().begin(), view.grades.missing().end());
   }
-  return sections;
+  return tables;
 }
 
 std::string study_verdict(const StudyResults& study) {
