@@ -22,7 +22,7 @@ PROGRAM, BUILT_WITH = sys.argv.pop(1), sys.argv.pop(1)
 CHART_PYTHON = os.environ.get("ROUTEOPD_CHART_PYTHON") or BUILT_WITH
 RENDERS = subprocess.run([CHART_PYTHON, "-c", "import vl_convert"], capture_output=True).returncode == 0
 NO_RENDERER = {"ROUTEOPD_CHART_PYTHON": "/bin/false"}
-FIGURES = ["cost-tradeoff", "component-contrasts", "phase-portrait", "dynamics", "composition", "route-records", "scalar-credit", "operator"]
+FIGURES = ["main-contrasts", "cost-tradeoff", "component-contrasts", "phase-portrait", "dynamics", "composition", "route-records", "scalar-credit", "operator"]
 
 
 class Page(html.parser.HTMLParser):

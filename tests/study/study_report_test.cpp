@@ -25,7 +25,13 @@ TEST(StudyReport, OfAStudyHasEveryFigure) {
   EXPECT_EQ(report.title, "A study");
   EXPECT_FALSE(report.verdict.empty());
   ASSERT_GT(report.sections.size(), 3U);
-  EXPECT_EQ(report.sections[0].title, "What was run");
+  EXPECT_FALSE(report.question.empty());
+  EXPECT_EQ(report.sections[0].title, "In short");
+  EXPECT_TRUE(report.sections[0].leads);
+  std::vector<std::string> first;
+  for (const Block& block : report.sections[0].blocks) first.push_back(block.id);
+  EXPECT_THAT(first, ElementsAre("main-contrasts", "verdicts"));
+  EXPECT_EQ(report.sections[1].title, "What was run");
   std::vector<std::string> ids;
   for (const Block& block : report.sections[2].blocks) ids.push_back(block.id);
   EXPECT_THAT(ids, ElementsAre("cost-tradeoff", "component-contrasts", "phase-portrait", "dynamics",

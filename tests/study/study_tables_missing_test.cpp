@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "routeopd/study/study_answer.h"
 #include "routeopd/study/study_figures.h"
 #include "routeopd/study/study_tables.h"
 #include "routeopd/study/study_view.h"
@@ -25,7 +26,7 @@ StudyTables all_after(const std::function<void(Study&, const std::filesystem::pa
   Study study(home.path(), few);
   change(study, home.path());
   const StudyResults files = read_results(home.path());
-  EXPECT_FALSE(study_verdict(files).empty());
+  EXPECT_FALSE(study_answer({files, StudyGrades(files)}).empty());
   return study_tables(files);
 }
 
@@ -123,7 +124,8 @@ TEST(StudyTablesMissing, MissingInputsAreSentencesInPlaceOfTables) {
   EXPECT_THAT(nothing.missing, Contains(HasSubstr("is no directory")));
   EXPECT_THAT(study_tables(nothing).sections, IsEmpty());
   EXPECT_THAT(study_tables(nothing).verdicts, IsEmpty());
-  EXPECT_THAT(study_verdict(nothing), HasSubstr("nothing is compared"));
+  EXPECT_THAT(study_answer({nothing, StudyGrades(nothing)}), HasSubstr("nothing is compared"));
+  EXPECT_EQ(study_question({nothing, StudyGrades(nothing)}), "");
   const std::vector<Section> all = tables_after([](Study& study, const std::filesystem::path& home) {
     std::filesystem::remove_all(home / "probes/arms");
     std::filesystem::remove(home / "runs/fixed_mid-seed42/eval/step_20/responses.jsonl");

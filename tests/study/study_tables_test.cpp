@@ -10,6 +10,7 @@
 
 #include "routeopd/report/report_files.h"
 #include "routeopd/study/probe_contrast.h"
+#include "routeopd/study/study_answer.h"
 #include "routeopd/study/study_view.h"
 #include "study/study_blocks.h"
 #include "study/synthetic_study.h"
@@ -147,8 +148,53 @@ TEST(StudyTables, ContrastsAreSecondLessFirstWithThePapersBeside) {
   EXPECT_EQ(cell("paired-contrasts", "full_rkl", "paper 2 [95 %]"), "+1.13 [+0.46, +1.80]");
   EXPECT_EQ(cell("paired-contrasts", "full_rkl", "paper's mean of four [95 %]"), "+1.24 [+0.90, +1.58]");
   EXPECT_EQ(cell("paired-contrasts", "union_fkl", "paper's effect"), "–");
-  EXPECT_THAT(study_verdict(study_files()),
-              HasSubstr(fmt::format("over full_rkl {} points (the paper +1.13): shown", points(expected))));
+}
+
+TEST(StudyTables, TheTopSaysWhatTheIntervalsShowAndWhatTheyDoNot) {
+  const StudyView view{study_files(), StudyGrades(study_files())};
+  EXPECT_EQ(study_question(view),
+            "Does routeopd end above sampled_rkl, full_rkl, full_fkl, fixed_mid, exact, union_rkl and "
+            "union_fkl in Avg@4 on 12 held-out problems?");
+  const std::string answer = study_answer(view);
+  EXPECT_THAT(answer, StartsWith("In points of Avg@4, routeopd ends above sampled_rkl by " +
+                                 points(contrast("sampled_rkl", "routeopd"))));
+  const grade::Interval open = contrast("exact", "routeopd");
+  ASSERT_LT(open.low, 0);
+  EXPECT_THAT(answer, HasSubstr(fmt::format("Not shown is a difference from exact ({});", points(open))));
+  EXPECT_THAT(answer, EndsWith("over 12 problems of 4 samples with up to 2 training seeds pooled, and say "
+                               "nothing of other seeds, tasks or models."));
+}
+
+// Runs that say their learning rates; the shared ones are worse.
+TEST(StudyTables, RatesAreAColumnAndTheSharedRateATableOfItsOwn) {
+  StudyResults study = study_files();
+  const auto set_rates = [&](double other) {
+    for (StudyRun& run : study.runs)
+      run.files.recipe["optimizer"]["lr"] = run.name == "routeopd" ? other : 5e-4;
+  };
+  set_rates(5e-4);
+  std::vector<Section> all = study_tables(study).sections;
+  EXPECT_EQ(cell(block_in(all, "main-table"), "routeopd", "learning rate"), "no column");
+  EXPECT_THAT(block_in(all, "main-table").words, StartsWith("All arms at learning rate 0.0005. "));
+  EXPECT_THAT(study_question({study, StudyGrades(study)}), EndsWith(", all at learning rate 0.0005?"));
+  set_rates(1e-3);
+  study.tuning = Tuning{.rates = {}, .shared_lr = 2.5e-4, .samples = 8, .problems = 64};
+  for (const StudyRun& run : study.runs) {
+    if (run.name != "routeopd" && run.name != "sampled_rkl") continue;
+    study.shared_runs.push_back(run);
+    if (run.name == "routeopd") study.shared_runs.back().eval = study.base.value();
+  }
+  all = study_tables(study).sections;
+  EXPECT_EQ(cell(block_in(all, "main-table"), "routeopd", "learning rate"), "0.001");
+  EXPECT_EQ(cell(block_in(all, "main-table"), "teacher", "learning rate"), "–");
+  EXPECT_THAT(block_in(all, "main-table").words, HasSubstr("chosen on validation problems"));
+  const Block& shared = block_in(all, "main-table-shared");
+  EXPECT_EQ(cell(shared, "routeopd", "Avg@4 %"), fmt::format("{:.2f}", 100 * share("base", 0, 0)));
+  EXPECT_EQ(cell(shared, "sampled_rkl", "Avg@4 %"),
+            cell(block_in(all, "main-table"), "sampled_rkl", "Avg@4 %"));
+  EXPECT_EQ(cell(shared, "fixed_mid", "Avg@4 %"), "no row");
+  EXPECT_THAT(shared.words, StartsWith("All arms at learning rate 0.00025,"));
+  EXPECT_THAT(shared.missing, IsEmpty());
 }
 
 TEST(StudyTables, AblationsStandAgainstFixedMid) {

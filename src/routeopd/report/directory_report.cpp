@@ -264,7 +264,8 @@ class DirectoryReader {
     add_evals(evals, report_);
     add_probes(probes, report_);
     add_judges(judges_, report_);
-    report_.sections.insert(report_.sections.begin(), facts_section(facts_));
+    const bool leads = !report_.sections.empty() && report_.sections.front().leads;
+    report_.sections.insert(report_.sections.begin() + (leads ? 1 : 0), facts_section(facts_));
     return std::move(report_);
   }
 
@@ -290,6 +291,11 @@ class DirectoryReader {
       facts_.emplace_back(each.directory, std::move(chapter.facts));
       add_sentence(count > 1 ? fmt::format("{}: {}", each.directory, chapter.verdict) : chapter.verdict,
                    report_.verdict);
+      if (count == 1) report_.question = std::move(chapter.question);
+      if (!chapter.lead.blocks.empty()) {
+        chapter.lead.leads = count == 1;
+        chapter.sections.insert(chapter.sections.begin(), std::move(chapter.lead));
+      }
       for (Section& section : chapter.sections) {
         if (count > 1) section.title += fmt::format(", {}", each.directory);
         report_.sections.push_back(std::move(section));

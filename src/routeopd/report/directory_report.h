@@ -17,7 +17,9 @@ enum class DirectoryKind { kRun, kEval, kProbe, kJudge, kStudy };
 // What a study adds to a report.
 struct Chapter {
   std::vector<Fact> facts;
-  std::string verdict;  // what was found, in a sentence or two
+  std::string question;  // what was asked, in a sentence; may be empty
+  std::string verdict;   // what was found, in a sentence or two
+  Section lead;          // what a reader should see first; may have no blocks
   std::vector<Section> sections;
   std::vector<std::string> missing;
 };

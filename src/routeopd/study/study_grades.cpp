@@ -30,10 +30,10 @@ std::optional<grade::Correctness> reordered(const grade::EvalSuite& suite,
 
 }  // namespace
 
-StudyGrades::StudyGrades(const StudyResults& study) {
+StudyGrades::StudyGrades(const StudyResults& study, const std::vector<StudyRun>& runs) {
   if (study.base) add(kBase, 0, *study.base);
   if (study.teacher) add(kTeacher, 0, *study.teacher);
-  for (const StudyRun& run : study.runs) add(run.name, run.seed, run.eval);
+  for (const StudyRun& run : runs) add(run.name, run.seed, run.eval);
 }
 
 void StudyGrades::add(const std::string& name, std::int64_t seed, const report::EvalFiles& eval) {

@@ -30,7 +30,10 @@ class StudyGrades {
  public:
   // The base's evaluation says what is compared; where it is missing, the first that can be read. Evaluations
   // of another protocol are skipped.
-  explicit StudyGrades(const StudyResults& study);
+  explicit StudyGrades(const StudyResults& study) : StudyGrades(study, study.runs) {}
+
+  // The same with other runs beside the base and the teacher: those at one shared learning rate.
+  StudyGrades(const StudyResults& study, const std::vector<StudyRun>& runs);
 
   // A sentence for each evaluation that was skipped.
   const std::vector<std::string>& missing() const { return missing_; }

@@ -7,9 +7,13 @@
 
 #include "routeopd/report/directory_facts.h"
 #include "routeopd/report/tolerant_files.h"
+#include "routeopd/study/main_contrasts.h"
+#include "routeopd/study/study_answer.h"
 #include "routeopd/study/study_figures.h"
 #include "routeopd/study/study_files.h"
 #include "routeopd/study/study_tables.h"
+#include "routeopd/study/study_view.h"
+#include "routeopd/study/tuning_figure.h"
 
 namespace routeopd::study {
 namespace {
@@ -39,15 +43,29 @@ std::vector<report::Fact> study_facts(const StudyResults& study) {
           {"newest file", report::newest_date(study.directory.string())}};
 }
 
+// The figures that carry the answer, and the verdicts.
+report::Section lead_section(const StudyView& view, const std::vector<Verdict>& verdicts) {
+  report::Section lead{.title = "In short", .blocks = {}, .leads = true};
+  const auto add = [&](report::Block block, bool asked_for) {
+    if (asked_for || !block.chart.is_null() || block.table) lead.blocks.push_back(std::move(block));
+  };
+  add(tuning_figure(view.results), asked(view.results, "tune"));
+  add(main_contrasts(view), false);
+  add(verdict_table(verdicts), false);
+  return lead;
+}
+
 }  // namespace
 
 report::Chapter study_chapter(const StudyResults& study) {
+  const StudyView view{study, StudyGrades(study)};
+  StudyTables tables = study_tables(study);
   report::Chapter chapter{.facts = study_facts(study),
-                          .verdict = study_verdict(study),
+                          .question = study_question(view),
+                          .verdict = study_answer(view),
+                          .lead = lead_section(view, tables.verdicts),
                           .sections = {},
                           .missing = study.all_missing()};
-  StudyTables tables = study_tables(study);
-  if (!tables.verdicts.empty()) chapter.sections.push_back({"In short", {verdict_table(tables.verdicts)}});
   if (report::Section figures = study_figures(study); !figures.blocks.empty())
     chapter.sections.push_back(std::move(figures));
   for (report::Section& section : tables.sections) chapter.sections.push_back(std::move(section));
@@ -59,8 +77,11 @@ report::Report study_report(const StudyResults& study, std::string title) {
   report::Chapter chapter = study_chapter(study);
   report::Report report{.title = title.empty() ? fmt::format("Study {}", directory) : std::move(title),
                         .verdict = std::move(chapter.verdict),
-                        .sections = {report::facts_section({{directory, std::move(chapter.facts)}})},
-                        .missing = std::move(chapter.missing)};
+                        .sections = {},
+                        .missing = std::move(chapter.missing),
+                        .question = std::move(chapter.question)};
+  if (!chapter.lead.blocks.empty()) report.sections.push_back(std::move(chapter.lead));
+  report.sections.push_back(report::facts_section({{directory, std::move(chapter.facts)}}));
   for (report::Section& section : chapter.sections) report.sections.push_back(std::move(section));
   return report;
 }

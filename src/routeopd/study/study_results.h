@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "routeopd/report/run_files.h"
+#include "routeopd/study/tuning_results.h"
 
 namespace routeopd::study {
 
@@ -49,7 +50,9 @@ struct StudyResults {
   std::filesystem::path directory;
   Json manifest;  // study.json, an object; null where there is none
   std::optional<report::EvalFiles> base, teacher;
-  std::vector<StudyRun> runs;  // by seed
+  std::vector<StudyRun> runs;         // by seed
+  std::vector<StudyRun> shared_runs;  // the main arms once more, all at one learning rate; empty: none
+  std::optional<Tuning> tuning;
   std::vector<StudyProbe> probes;
   Json cost;  // cost.json; null where there is none
   std::vector<ProblemConcentration> concentration;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/study/study_tables.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <set>
 
@@ -57,41 +55,6 @@ StudyTables study_tables(const StudyResults& study) {
     first.insert(first.end(), view.grades.missing().begin(), view.grades.missing().end());
   }
   return tables;
-}
-
-std::string study_verdict(const StudyResults& study) {
-  const StudyView view{study, StudyGrades(study)};
-  std::vector<std::string> parts;
-  for (const std::string& arm : main_arms()) {
-    const std::optional<double> paper = paper_contrast(arm);
-    const std::optional<Contrast> contrast = view.grades.contrast(arm, "routeopd");
-    if (!paper || !contrast) continue;
-    parts.push_back(fmt::format("over {} {} points (the paper {}): {}", arm, points(contrast->difference),
-                                signed_number(paper, 2), name_of(outcome_of(*paper, contrast->difference))));
-  }
-  std::string words;
-  if (parts.empty()) {
-    words = "No evaluation of routeopd and of an arm beside it can be read: nothing is compared.";
-  } else {
-    words = fmt::format("routeopd, {}: ", average_name(view));
-    for (std::size_t i = 0; i < parts.size(); ++i) words += fmt::format("{}{}", i == 0 ? "" : "; ", parts[i]);
-    words += '.';
-  }
-  std::string best;
-  double highest = -1;
-  for (const std::string& arm : main_arms()) {
-    const std::optional<Accuracy> accuracy = view.grades.accuracy(arm);
-    if (accuracy && accuracy->average.mean > highest) {
-      highest = accuracy->average.mean;
-      best = arm;
-    }
-  }
-  if (!best.empty()) {
-    const std::optional<Accuracy> base = view.grades.accuracy(kBase);
-    say(words, fmt::format("The highest of the main arms is {} with {} %{}.", best, percent(highest, 1),
-                           base ? fmt::format(" (untrained {} %)", percent(base->average.mean, 1)) : ""));
-  }
-  return words;
 }
 
 }  // namespace routeopd::study

@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "routeopd/report/block.h"
@@ -19,8 +18,5 @@ struct StudyTables {
   std::vector<Verdict> verdicts;  // of all of them
 };
 StudyTables study_tables(const StudyResults& study);
-
-// What the study found, for the top of a report: a sentence or two.
-std::string study_verdict(const StudyResults& study);
 
 }  // namespace routeopd::study

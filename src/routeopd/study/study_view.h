@@ -95,6 +95,26 @@ std::optional<double> paper_difference(std::string_view id, std::string_view row
 // it does not compare.
 std::optional<double> paper_contrast(const std::string& arm);
 
+// The arms that a study compares, as far as they were graded: those that the user named, or else the main
+// ones.
+std::vector<std::string> compared_names(const StudyView& view);
+
+// What they are compared with: sampled_rkl, or the first where it was not run; empty where nothing was.
+std::string main_reference(const StudyView& view);
+
+// The learning rate of a variant's runs; none where they do not say, or differ.
+std::optional<double> rate_of(const std::vector<StudyRun>& runs, const std::string& name);
+
+// Learning rates of the main arms, ascending, each once.
+std::vector<double> rates_of(const std::vector<StudyRun>& runs);
+
+// How many seeds the variant with the most of them has.
+std::size_t most_seeds(const std::vector<StudyRun>& runs);
+
+// "Each arm at its own learning rate, chosen on validation problems." or which rate all have; empty where runs
+// do not say.
+std::string rates_sentence(const StudyResults& study);
+
 // Adds a sentence to words.
 void say(std::string& words, std::string_view sentence);
 
