@@ -130,7 +130,7 @@ std::string eval_verdict(const EvalFiles& eval) {
 }
 
 void add_sentence(const std::string& sentence, std::string& all) {
-  all += (all.empty() ? "" : " ") + sentence;
+  all += (all.empty() || sentence.empty() ? "" : " ") + sentence;
 }
 
 void add_runs(const std::vector<RunFiles>& runs, Report& report) {
@@ -280,27 +280,40 @@ class DirectoryReader {
     return found;
   }
 
-  // Sections of one of several studies say whose they are.
+  // Sections of one of several studies say whose they are, and begin with what that one asked and found.
   void add_studies() {
-    const auto count = std::count_if(kinds_.begin(), kinds_.end(), [](const DirectoryOfKind& each) {
-      return each.kind == DirectoryKind::kStudy;
-    });
-    for (const DirectoryOfKind& each : kinds_) {
-      if (each.kind != DirectoryKind::kStudy) continue;
-      Chapter chapter = study_.read(each.directory, judges_);
-      facts_.emplace_back(each.directory, std::move(chapter.facts));
-      add_sentence(count > 1 ? fmt::format("{}: {}", each.directory, chapter.verdict) : chapter.verdict,
-                   report_.verdict);
-      if (count == 1) report_.question = std::move(chapter.question);
-      if (!chapter.lead.blocks.empty()) {
-        chapter.lead.leads = count == 1;
-        chapter.sections.insert(chapter.sections.begin(), std::move(chapter.lead));
+    std::vector<std::string> directories;
+    for (const DirectoryOfKind& each : kinds_)
+      if (each.kind == DirectoryKind::kStudy) directories.push_back(each.directory);
+    if (directories.empty()) return;
+    StudyChapters studies = study_.read(directories, judges_);
+    const bool several = directories.size() > 1;
+    if (several) {
+      report_.question = std::move(studies.question);
+      add_sentence(studies.verdict, report_.verdict);
+      if (!studies.lead.blocks.empty()) report_.sections.push_back(std::move(studies.lead));
+    }
+    for (std::size_t i = 0; i < directories.size(); ++i) {
+      Chapter& chapter = studies.chapters[i];
+      facts_.emplace_back(directories[i], std::move(chapter.facts));
+      append(report_.missing, chapter.missing);
+      if (several) {
+        Block words = titled("answer", "Question and answer");
+        words.words = chapter.question;
+        add_sentence(chapter.verdict, words.words);
+        chapter.lead.title = "In short";
+        chapter.lead.leads = false;
+        chapter.lead.blocks.insert(chapter.lead.blocks.begin(), std::move(words));
+      } else {
+        report_.question = std::move(chapter.question);
+        add_sentence(chapter.verdict, report_.verdict);
       }
+      if (!chapter.lead.blocks.empty())
+        chapter.sections.insert(chapter.sections.begin(), std::move(chapter.lead));
       for (Section& section : chapter.sections) {
-        if (count > 1) section.title += fmt::format(", {}", each.directory);
+        if (several) section.title += fmt::format(", {}", directories[i]);
         report_.sections.push_back(std::move(section));
       }
-      append(report_.missing, chapter.missing);
     }
   }
 

@@ -51,34 +51,15 @@ std::string setting_words(const StudyView& view) {
   return words;
 }
 
-std::string subject_sentence(const StudyView& view, const std::vector<Difference>& differences) {
-  std::vector<Difference> above, below;
-  for (const Difference& each : differences) {
-    if (each.here.low > 0) above.push_back(each);
-    if (each.here.high < 0) below.push_back(each);
-  }
-  const std::string unit = fmt::format("points of {}", average_name(view));
-  if (above.empty() && below.empty()) return fmt::format("No interval tells {} from another arm.", kSubject);
-  std::string words = fmt::format("In {}, {} ends ", unit, kSubject);
-  if (!above.empty()) words += fmt::format("above {}", differing(above));
-  if (!below.empty()) words += fmt::format("{}below {}", above.empty() ? "" : ", and ", differing(below));
-  return words + '.';
-}
-
-std::string open_sentence(const StudyView& view, const std::vector<Difference>& differences) {
-  std::vector<std::string> open;
-  for (const Difference& each : differences)
-    if (each.here.low <= 0 && each.here.high >= 0)
-      open.push_back(fmt::format("{} ({})", each.name, points(each.here)));
+// What the intervals rest on, without its first letter.
+std::string basis_words(const StudyView& view) {
   const std::size_t seeds = most_seeds(view.results.runs);
-  std::string basis = fmt::format(
+  return fmt::format(
       "he intervals are 95 %, paired, over {} problems of {} samples with {}, and say nothing of other "
       "seeds, "
       "tasks or models.",
       view.grades.problems(), view.grades.samples(),
       seeds == 1 ? std::string("one training seed") : fmt::format("up to {} training seeds pooled", seeds));
-  return open.empty() ? 'T' + basis
-                      : fmt::format("Not shown is a difference from {}; t{}", listed(open), basis);
 }
 
 }  // namespace
@@ -109,10 +90,30 @@ std::string study_answer(const StudyView& view) {
                ? "No two arms have evaluations that can be read: nothing is compared."
                : "";
   }
-  std::string words = found.subject.empty() ? order_words(found.reference, found.differences) + '.'
-                                            : subject_sentence(view, found.differences);
-  say(words, open_sentence(view, found.subject.empty() ? std::vector<Difference>() : found.differences));
-  return words;
+  if (found.subject.empty())
+    return fmt::format("{}. T{}", order_words(found.reference, found.differences), basis_words(view));
+  return answer_words(found.subject, "points of " + average_name(view), found.differences, basis_words(view));
+}
+
+std::string answer_words(const std::string& subject, const std::string& unit,
+                         const std::vector<Difference>& differences, const std::string& basis) {
+  std::vector<Difference> above, below;
+  std::vector<std::string> open;
+  for (const Difference& each : differences) {
+    if (each.here.low > 0)
+      above.push_back(each);
+    else if (each.here.high < 0)
+      below.push_back(each);
+    else
+      open.push_back(fmt::format("{} ({})", each.name, points(each.here)));
+  }
+  std::string words = above.empty() && below.empty()
+                          ? fmt::format("No interval tells {} from another arm", subject)
+                          : fmt::format("In {}, {} ends ", unit, subject);
+  if (!above.empty()) words += fmt::format("above {}", differing(above));
+  if (!below.empty()) words += fmt::format("{}below {}", above.empty() ? "" : ", and ", differing(below));
+  return open.empty() ? fmt::format("{}. T{}", words, basis)
+                      : fmt::format("{}. Not shown is a difference from {}; t{}", words, listed(open), basis);
 }
 
 }  // namespace routeopd::study

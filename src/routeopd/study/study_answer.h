@@ -16,4 +16,9 @@ std::string study_question(const StudyView& view);
 // What the intervals show; then what they do not, and what they rest on.
 std::string study_answer(const StudyView& view);
 
+// The same in words of a reader: differences of `subject` from others, in `unit`; `basis` is a sentence that
+// begins with "he", for "The" or "; the".
+std::string answer_words(const std::string& subject, const std::string& unit,
+                         const std::vector<Difference>& differences, const std::string& basis);
+
 }  // namespace routeopd::study

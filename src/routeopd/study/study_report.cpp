@@ -7,6 +7,7 @@
 
 #include "routeopd/report/directory_facts.h"
 #include "routeopd/report/tolerant_files.h"
+#include "routeopd/study/macro_tables.h"
 #include "routeopd/study/main_contrasts.h"
 #include "routeopd/study/study_answer.h"
 #include "routeopd/study/study_figures.h"
@@ -87,12 +88,27 @@ report::Report study_report(const StudyResults& study, std::string title) {
 }
 
 report::StudyReader study_reader() {
-  return {.manifest = StudyFiles::kManifest,
-          .read = [](const std::string& directory, const std::vector<report::JudgeFiles>& judges) {
-            StudyResults study = read_results(directory);
-            for (report::EvalFiles* eval : study.evals()) report::use_judgements(judges, *eval);
-            return study_chapter(study);
-          }};
+  return {
+      .manifest = StudyFiles::kManifest,
+      .read = [](const std::vector<std::string>& directories, const std::vector<report::JudgeFiles>& judges) {
+        std::vector<StudyResults> studies;
+        for (const std::string& directory : directories) {
+          StudyResults& study = studies.emplace_back(read_results(directory));
+          for (report::EvalFiles* eval : study.evals()) report::use_judgements(judges, *eval);
+        }
+        report::StudyChapters all;
+        std::vector<StudyView> views;
+        for (const StudyResults& study : studies) {
+          all.chapters.push_back(study_chapter(study));
+          views.push_back({study, StudyGrades(study)});
+        }
+        if (studies.size() < 2) return all;
+        MacroReport macro = macro_report(views);
+        all.question = std::move(macro.question);
+        all.verdict = std::move(macro.answer);
+        all.lead = std::move(macro.section);
+        return all;
+      }};
 }
 
 }  // namespace routeopd::study
