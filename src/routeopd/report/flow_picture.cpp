@@ -16,9 +16,9 @@ namespace routeopd::report {
 namespace {
 
 // Pixels.
-constexpr double kFlowWidth = 640, kFlowHeight = 200;  // of the bands together
-constexpr double kLabels = 220;                        // on either side
-constexpr double kBar = 10, kSlot = 16, kSlotGap = 4;  // a slot holds a bar and its label
+constexpr double kFlowWidth = 640, kFlowHeight = 200;      // of the bands together
+constexpr double kFlowLabels = 220;                        // on either side
+constexpr double kFlowBar = 10, kSlot = 16, kSlotGap = 4;  // a slot holds a bar and its label
 constexpr std::size_t kMostLetters = 20;
 
 std::string end_name(const Explanation& explanation, std::int32_t id) {
@@ -102,7 +102,8 @@ std::string flow_svg(const Explanation& explanation, std::size_t place) {
   double height = 0;
   const std::vector<double> left = tops_of(flow.sources, scale, height),
                             right = tops_of(flow.destinations, scale, height);
-  constexpr double kFrom = kLabels + kBar, kTo = kFlowWidth - kLabels - kBar, kMiddle = (kFrom + kTo) / 2;
+  constexpr double kFrom = kFlowLabels + kFlowBar, kTo = kFlowWidth - kFlowLabels - kFlowBar,
+                   kMiddle = (kFrom + kTo) / 2;
   std::string out = fmt::format(
       "<svg class=\"flow\" role=\"img\" aria-labelledby=\"flow{0}-title flow{0}-words\" width=\"{1}\" "
       "height=\"{2:.0f}\" viewBox=\"0 0 {1} {2:.0f}\">\n<title id=\"flow{0}-title\">Where probability would "
@@ -127,8 +128,9 @@ std::string flow_svg(const Explanation& explanation, std::size_t place) {
     fmt::format_to(std::back_inserter(out),
                    "<rect x=\"{}\" y=\"{:.3f}\" width=\"{}\" height=\"{:.3f}\"/><text x=\"{}\" y=\"{:.1f}\" "
                    "text-anchor=\"{}\" dominant-baseline=\"central\">{} {:.4f}</text>\n",
-                   source ? kLabels : kTo, top, kBar, tall, source ? kLabels - 6 : kFlowWidth - kLabels + 6,
-                   top + tall / 2, source ? "end" : "start", html_escaped(each.name), each.mass);
+                   source ? kFlowLabels : kTo, top, kFlowBar, tall,
+                   source ? kFlowLabels - 6 : kFlowWidth - kFlowLabels + 6, top + tall / 2,
+                   source ? "end" : "start", html_escaped(each.name), each.mass);
   };
   for (std::size_t s = 0; s < left.size(); ++s) end(flow.sources[s], left[s], true);
   for (std::size_t d = 0; d < right.size(); ++d) end(flow.destinations[d], right[d], false);

@@ -27,7 +27,7 @@ struct Compared {
   std::vector<Difference> differences;
 };
 
-Compared compared(const StudyView& view) {
+Compared compare_arms(const StudyView& view) {
   Compared found;
   const std::vector<std::string> names = compared_names(view);
   const bool has_subject = std::find(names.begin(), names.end(), kSubject) != names.end();
@@ -65,7 +65,7 @@ std::string basis_words(const StudyView& view) {
 }  // namespace
 
 std::string study_question(const StudyView& view) {
-  const Compared found = compared(view);
+  const Compared found = compare_arms(view);
   std::vector<std::string> others;
   for (const Difference& each : found.differences) others.push_back(each.name);
   if (!others.empty() && !found.subject.empty())
@@ -80,7 +80,7 @@ std::string study_question(const StudyView& view) {
 }
 
 std::string study_answer(const StudyView& view) {
-  const Compared found = compared(view);
+  const Compared found = compare_arms(view);
   if (found.differences.empty()) {
     const std::vector<std::string> names = compared_names(view);
     if (names.size() == 1)

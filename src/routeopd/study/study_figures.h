@@ -16,6 +16,7 @@ report::Block dynamics_figure(const std::vector<report::CurvePoint>& points);
 
 // Every figure of what was run. One that was asked for and whose data are not there says so; one that was
 // never asked for is absent.
-report::Section study_figures(const StudyResults& study);
+// `suites` as in study_tables().
+report::Section study_figures(const StudyResults& study, const std::vector<std::string>& suites = {});
 
 }  // namespace routeopd::study

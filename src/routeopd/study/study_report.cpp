@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <set>
 #include <utility>
 
 #include "routeopd/report/directory_facts.h"
@@ -12,6 +13,7 @@
 #include "routeopd/study/study_answer.h"
 #include "routeopd/study/study_figures.h"
 #include "routeopd/study/study_files.h"
+#include "routeopd/study/study_suites.h"
 #include "routeopd/study/study_tables.h"
 #include "routeopd/study/study_view.h"
 #include "routeopd/study/tuning_figure.h"
@@ -56,18 +58,29 @@ report::Section lead_section(const StudyView& view, const std::vector<Verdict>& 
   return lead;
 }
 
+// Each of the suites is one of some study's.
+void check_suites(const std::vector<std::string>& suites, const std::vector<StudyResults>& studies) {
+  std::set<std::string> known;
+  for (const StudyResults& study : studies)
+    for (const std::string& suite : suites_of(study)) known.insert(suite);
+  for (const std::string& suite : suites)
+    if (!known.contains(suite))
+      throw UserError("--suite {}: expected a suite of the studies ({})", suite,
+                      known.empty() ? "they have none" : table::listed({known.begin(), known.end()}));
+}
+
 }  // namespace
 
-report::Chapter study_chapter(const StudyResults& study) {
+report::Chapter study_chapter(const StudyResults& study, const std::vector<std::string>& suites) {
   const StudyView view{study, StudyGrades(study)};
-  StudyTables tables = study_tables(study);
+  StudyTables tables = study_tables(study, suites);
   report::Chapter chapter{.facts = study_facts(study),
                           .question = study_question(view),
                           .verdict = study_answer(view),
                           .lead = lead_section(view, tables.verdicts),
                           .sections = {},
                           .missing = study.all_missing()};
-  if (report::Section figures = study_figures(study); !figures.blocks.empty())
+  if (report::Section figures = study_figures(study, suites); !figures.blocks.empty())
     chapter.sections.push_back(std::move(figures));
   for (report::Section& section : tables.sections) chapter.sections.push_back(std::move(section));
   return chapter;
@@ -87,28 +100,29 @@ report::Report study_report(const StudyResults& study, std::string title) {
   return report;
 }
 
-report::StudyReader study_reader() {
-  return {
-      .manifest = StudyFiles::kManifest,
-      .read = [](const std::vector<std::string>& directories, const std::vector<report::JudgeFiles>& judges) {
-        std::vector<StudyResults> studies;
-        for (const std::string& directory : directories) {
-          StudyResults& study = studies.emplace_back(read_results(directory));
-          for (report::EvalFiles* eval : study.evals()) report::use_judgements(judges, *eval);
-        }
-        report::StudyChapters all;
-        std::vector<StudyView> views;
-        for (const StudyResults& study : studies) {
-          all.chapters.push_back(study_chapter(study));
-          views.push_back({study, StudyGrades(study)});
-        }
-        if (studies.size() < 2) return all;
-        MacroReport macro = macro_report(views);
-        all.question = std::move(macro.question);
-        all.verdict = std::move(macro.answer);
-        all.lead = std::move(macro.section);
-        return all;
-      }};
+report::StudyReader study_reader(const std::vector<std::string>& suites) {
+  return {.manifest = StudyFiles::kManifest,
+          .read = [suites](const std::vector<std::string>& directories,
+                           const std::vector<report::JudgeFiles>& judges) {
+            std::vector<StudyResults> studies;
+            for (const std::string& directory : directories) {
+              StudyResults& study = studies.emplace_back(read_results(directory));
+              for (report::EvalFiles* eval : study.evals()) report::use_judgements(judges, *eval);
+            }
+            check_suites(suites, studies);
+            report::StudyChapters all;
+            std::vector<StudyView> views;
+            for (const StudyResults& study : studies) {
+              all.chapters.push_back(study_chapter(study, suites));
+              views.push_back({study, StudyGrades(study)});
+            }
+            if (studies.size() < 2) return all;
+            MacroReport macro = macro_report(views);
+            all.question = std::move(macro.question);
+            all.verdict = std::move(macro.answer);
+            all.lead = std::move(macro.section);
+            return all;
+          }};
 }
 
 }  // namespace routeopd::study

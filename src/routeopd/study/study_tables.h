@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "routeopd/report/block.h"
@@ -17,6 +18,8 @@ struct StudyTables {
   std::vector<report::Section> sections;
   std::vector<Verdict> verdicts;  // of all of them
 };
-StudyTables study_tables(const StudyResults& study);
+// `suites` are those that the tables of behaviour, dynamics and ablations are of (study_suites.h): all where
+// none is named. Of several there is a table of all together and one of each.
+StudyTables study_tables(const StudyResults& study, const std::vector<std::string>& suites = {});
 
 }  // namespace routeopd::study
