@@ -162,8 +162,10 @@ void add_explain(CLI::App& app) {
       ->check(CLI::Range(0, 1 << 24))
       ->capture_default_str();
   app.add_option("--seed", arguments->seed, "Seed of the response and of the pairs")->capture_default_str();
-  app.add_option("--html", arguments->html,
-                 "Write a page with every token's tables to this file, in place of text on standard output");
+  app.add_option(
+      "--html", arguments->html,
+      "Write a page with a picture of the flow and the tables of every token to this file, in place of "
+      "text on standard output");
   add_output_flags(app, arguments->output);
   add_fields(app, routing::objective_fields(), arguments->objective);
   app.footer(

@@ -13,7 +13,7 @@ namespace routeopd::app {
 namespace {
 
 struct ReportArguments {
-  std::vector<std::string> directories;
+  std::vector<std::string> directories, suites;
   std::string out, figures, tables, title;
   OutputFlags output;
 };
@@ -24,7 +24,7 @@ void run_report(const ReportArguments& arguments) {
   {
     Progress progress("report", -1, arguments.output.quiet);
     progress.update(0, "reading");
-    made = report::report_of(arguments.directories, arguments.title, study::study_reader());
+    made = report::report_of(arguments.directories, arguments.title, study::study_reader(arguments.suites));
     progress.update(0, "drawing");
     written = report::write_report(
         made, {.page = arguments.out, .figures = arguments.figures, .tables = arguments.tables});
@@ -56,6 +56,11 @@ void add_report(CLI::App& app) {
   app.add_option("--figures", arguments->figures,
                  "Directory for every figure as ID.vl.json, ID.svg and ID.png");
   app.add_option("--tables", arguments->tables, "Directory for every table as ID.md, ID.csv and ID.tex");
+  app.add_option(
+         "--suite", arguments->suites,
+         "Suite of a study that its tables and figures of behaviour, dynamics and ablations are of, may "
+         "be given again; without it all together, and each")
+      ->allow_extra_args(false);
   app.add_option("--title", arguments->title, "Title of the page");
   add_output_flags(app, arguments->output);
   app.footer(
@@ -66,7 +71,8 @@ void add_report(CLI::App& app) {
       "data as tables. docs/report.md explains every figure.\n\n"
       "Examples:\n"
       "  routeopd report runs/routeopd runs/sampled_rkl --out report.html\n"
-      "  routeopd report runs/study --out report.html --figures paper/figures --tables paper/tables");
+      "  routeopd report runs/study --out report.html --figures paper/figures --tables paper/tables\n"
+      "  routeopd report runs/chains runs/lists --out report.html");
   app.callback([arguments] { run_report(*arguments); });
 }
 

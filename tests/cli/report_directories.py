@@ -213,7 +213,9 @@ def write_study(path, seeds=(42, 43)):
                  "suites": {"heldout": "lab/heldout.jsonl"}},
         "options": {"steps": 20, "lr": 5e-5, "k": 16, "m": 2, "samples": 4, "seeds": list(seeds), "main_seeds": list(seeds), "problems": 20,
                     "states": 64, "quick": True, "prompts_per_step": 8, "n": 4},
-        "machine": {"cpu": "a processor", "threads": 2}, "parts": {"main": {"complete": True, "seconds": 12.5}},
+        "machine": {"cpu": "a processor", "threads": 2},
+        "parts": {part: {"complete": True, "seconds": 12.5} for part in
+                  ("main", "ablations", "sweeps", "dynamics", "mechanism", "cost", "behaviour")},
         "evals": {"base": "base/eval", "teacher": "teacher/eval"}, "bank": None, "concentration": "concentration.jsonl", "runs": runs,
         "probes": [{"name": "arms", "path": "probes/arms", "at": "base"}, {"name": "ladder", "path": "probes/ladder", "at": "routeopd-seed42 step 15"},
                    {"name": "support", "path": "probes/support", "at": "base"}], "cost": "cost.json"})

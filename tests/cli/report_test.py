@@ -22,7 +22,7 @@ PROGRAM, BUILT_WITH = sys.argv.pop(1), sys.argv.pop(1)
 CHART_PYTHON = os.environ.get("ROUTEOPD_CHART_PYTHON") or BUILT_WITH
 RENDERS = subprocess.run([CHART_PYTHON, "-c", "import vl_convert"], capture_output=True).returncode == 0
 NO_RENDERER = {"ROUTEOPD_CHART_PYTHON": "/bin/false"}
-FIGURES = ["cost-tradeoff", "component-contrasts", "phase-portrait", "dynamics", "composition", "route-records", "scalar-credit", "operator"]
+FIGURES = ["main-contrasts", "cost-tradeoff", "component-contrasts", "phase-portrait", "dynamics", "composition", "route-records", "scalar-credit", "operator"]
 
 
 class Page(html.parser.HTMLParser):
@@ -322,6 +322,21 @@ class Broken(Case):
         page = Page(self.page("study", **NO_RENDERER))
         self.assertIn("No arm has both its cost and its accuracy", page.words)
         self.assertIn("No arm was probed", page.words)
+        manifest["parts"] = {"main": {"complete": False, "seconds": 1}}
+        directories.write_json(self.path / "study" / "study.json", manifest)
+        page = Page(self.page("study", **NO_RENDERER))
+        self.assertIn("part main is not complete", page.words)
+        for words in ("No arm has both", "No arm was probed", "Mechanism", "Cost", "Behaviour", "Ablations"):
+            self.assertNotIn(words, page.words)
+
+    def test_a_probe_of_another_arm_misses_no_routes(self):
+        directories.write_probe(self.path / "probe", ["sampled_rkl"], states=8)
+        (self.path / "probe" / "routes.jsonl").unlink()
+        (self.path / "probe" / "example.json").unlink()
+        words = Page(self.page("probe", **NO_RENDERER)).words
+        self.assertIn("probe: fresh_adamw of sampled_rkl has", words)
+        self.assertNotIn("routes.jsonl", words)
+        self.assertNotIn("example.json", words)
 
     def test_a_manifest_that_names_one_directory_again_and_again(self):
         directories.write_study(self.path / "study", seeds=(42,))

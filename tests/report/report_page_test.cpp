@@ -83,6 +83,36 @@ TEST(ReportPage, HasUniqueIdsAndALinkToEach) {
   }
 }
 
+TEST(ReportPage, WhatLeadsStandsBeforeTheContents) {
+  Report report{.title = "t",
+                .verdict = "An answer.",
+                .sections = {{"First", {block_of("x", true), block_of("y", false)}, true}, {"Next", {}}},
+                .missing = {"one thing"},
+                .question = "A <question>?"};
+  std::string page = report_html(report, {});
+  EXPECT_THAT(
+      page, HasSubstr("<p class=\"question\">A &lt;question&gt;?</p>\n<p class=\"verdict\">An answer.</p>"));
+  EXPECT_THAT(page, HasSubstr("<section class=\"lead\" aria-labelledby=\"s--irst\">"));
+  EXPECT_LT(page.find("id=\"y\""), page.find("<nav"));
+  EXPECT_GT(page.find("id=\"s--ext\""), page.find("<nav"));
+  EXPECT_THAT(page, HasSubstr("<summary>1 thing is missing or broken in the files</summary>"));
+  report.sections.pop_back();
+  EXPECT_THAT(report_html(report, {}), HasSubstr("<nav"));
+  report.sections[0].leads = false;
+  page = report_html(report, {});
+  EXPECT_GT(page.find("id=\"x\""), page.find("<nav"));
+}
+
+TEST(ReportPage, LongTablesScrollInABoxOfTheirOwn) {
+  Block block = block_of("x", false);
+  const auto page = [&] {
+    return report_html({.title = "t", .verdict = {}, .sections = {{"s", {block}}}, .missing = {}}, {});
+  };
+  EXPECT_THAT(page(), Not(HasSubstr("class=\"scroll long\"")));
+  for (int i = 0; i < 40; ++i) block.table->add(std::vector<std::string>(block.table->columns().size(), "a"));
+  EXPECT_THAT(page(), HasSubstr("class=\"scroll long\""));
+}
+
 TEST(ReportPage, UniqueIdsAreWordsOfPlainLetters) {
   std::set<std::string> used = {"content"};
   EXPECT_EQ(unique_id("content", used), "content-2");
@@ -98,7 +128,7 @@ TEST(ReportPage, PrintsWideTablesWhole) {
   ASSERT_NE(print, std::string::npos);
   const std::string rules = page.substr(print, page.find("</style>") - print);
   for (const char* rule : {"table{font-size:7pt}", "th,td{white-space:normal}", "@page{size:landscape}",
-                           ".scroll{overflow:visible}"})
+                           ".scroll{overflow:visible;max-height:none}"})
     EXPECT_THAT(rules, HasSubstr(rule));
 }
 

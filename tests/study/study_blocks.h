@@ -1,4 +1,4 @@
-// Finding a block and a cell in what study_tables gives.
+// Finding a block, a cell and a verdict in what study_tables gives.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,6 +7,7 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/report/block.h"
+#include "routeopd/study/effects.h"
 
 namespace routeopd::report {
 
@@ -31,3 +32,15 @@ inline std::string cell(const Block& of, const std::string& row, const std::stri
 }
 
 }  // namespace routeopd::report
+
+namespace routeopd::study {
+
+// "PAPER | HERE | OUTCOME" of an effect.
+inline std::string verdict_in(const std::vector<Verdict>& verdicts, const std::string& effect) {
+  for (const Verdict& verdict : verdicts)
+    if (verdict.effect == effect)
+      return fmt::format("{} | {} | {}", verdict.paper, verdict.here, verdict.outcome);
+  return "no verdict";
+}
+
+}  // namespace routeopd::study

@@ -25,9 +25,15 @@ TEST(StudyReport, OfAStudyHasEveryFigure) {
   EXPECT_EQ(report.title, "A study");
   EXPECT_FALSE(report.verdict.empty());
   ASSERT_GT(report.sections.size(), 3U);
-  EXPECT_EQ(report.sections[0].title, "What was run");
+  EXPECT_FALSE(report.question.empty());
+  EXPECT_EQ(report.sections[0].title, "In short");
+  EXPECT_TRUE(report.sections[0].leads);
+  std::vector<std::string> first;
+  for (const Block& block : report.sections[0].blocks) first.push_back(block.id);
+  EXPECT_THAT(first, ElementsAre("main-contrasts", "verdicts"));
+  EXPECT_EQ(report.sections[1].title, "What was run");
   std::vector<std::string> ids;
-  for (const Block& block : report.sections[1].blocks) ids.push_back(block.id);
+  for (const Block& block : report.sections[2].blocks) ids.push_back(block.id);
   EXPECT_THAT(ids, ElementsAre("cost-tradeoff", "component-contrasts", "phase-portrait", "dynamics",
                                "composition", "route-records", "scalar-credit", "operator"));
   EXPECT_GE(charted(report).size(), 6U);
@@ -40,7 +46,8 @@ TEST(StudyReport, OfAnEmptyStudySaysWhatIsMissing) {
   directory.write("study.json", "{\"kind\":\"study\"");
   const Report report = report_of({directory.path()}, "", study_reader());
   EXPECT_FALSE(report.missing.empty());
-  for (const Block& block : report.sections[1].blocks) EXPECT_EQ(block.missing.size(), 1U) << block.id;
+  ASSERT_EQ(report.sections.size(), 1U);
+  EXPECT_EQ(report.sections[0].title, "What was run");
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "routeopd/study/study_answer.h"
+#include "routeopd/study/study_figures.h"
 #include "routeopd/study/study_tables.h"
 #include "routeopd/study/study_view.h"
 #include "study/study_blocks.h"
@@ -18,14 +20,19 @@ using ::testing::Not;
 using Study = SyntheticStudy;
 
 // A study changed by `change` before it is read.
-std::vector<Section> tables_after(const std::function<void(Study&, const std::filesystem::path&)>& change,
-                                  bool few = true) {
+StudyTables all_after(const std::function<void(Study&, const std::filesystem::path&)>& change,
+                      bool few = true) {
   const TemporaryDirectory home;
   Study study(home.path(), few);
   change(study, home.path());
   const StudyResults files = read_results(home.path());
-  EXPECT_FALSE(study_verdict(files).empty());
+  EXPECT_FALSE(study_answer({files, StudyGrades(files)}).empty());
   return study_tables(files);
+}
+
+std::vector<Section> tables_after(const std::function<void(Study&, const std::filesystem::path&)>& change,
+                                  bool few = true) {
+  return all_after(change, few).sections;
 }
 
 TEST(StudyTablesMissing, WithoutLabelsTheSummaryTellsRightFromWrong) {
@@ -49,24 +56,85 @@ TEST(StudyTablesMissing, WithoutLabelsTheSummaryTellsRightFromWrong) {
   EXPECT_THAT(block_in(all, "error-transitions").missing, Contains(HasSubstr("fixed_mid")));
 }
 
+std::vector<std::string> ids_of(const std::vector<Section>& sections) {
+  std::vector<std::string> ids;
+  for (const Section& section : sections)
+    for (const Block& block : section.blocks) ids.push_back(block.id);
+  return ids;
+}
+
+// One part, and the manifest of a study that keeps to it.
+void keep_to_main(Study& study, const std::vector<std::string>& names) {
+  study.manifest["parts"] = {{"main", {{"complete", true}}}};
+  study.manifest["probes"] = Json::array();
+  study.manifest["cost"] = nullptr;
+  study.manifest["concentration"] = nullptr;
+  Json runs = Json::array();
+  for (const Json& run : study.manifest["runs"])
+    if (std::find(names.begin(), names.end(), run["name"]) != names.end()) runs.push_back(run);
+  study.manifest["runs"] = runs;
+  study.save();
+}
+
+TEST(StudyTablesMissing, WhatWasNeverAskedForIsAbsent) {
+  const std::vector<Section> all = tables_after(
+      [](Study& study, const std::filesystem::path& home) {
+        keep_to_main(study, {"sampled_rkl", "fixed_mid", "routeopd", "union_rkl"});
+        std::vector<std::string> figures;
+        for (const Block& block : study_figures(read_results(home)).blocks) figures.push_back(block.id);
+        EXPECT_THAT(figures, testing::ElementsAre("dynamics"));
+      },
+      false);
+  EXPECT_THAT(ids_of(all),
+              testing::ElementsAre("main-table", "paired-contrasts", "training-dynamics", "stability"));
+  for (const Section& section : all)
+    for (const Block& block : section.blocks) EXPECT_THAT(block.missing, IsEmpty()) << block.id;
+}
+
+// The same study asked for an ablation and a probe, which are not there.
+TEST(StudyTablesMissing, WhatWasAskedForAndIsNotThereIsSaid) {
+  const std::vector<Section> all = tables_after([](Study& study, const std::filesystem::path&) {
+    keep_to_main(study, {"routeopd", "fixed_mid"});
+    study.manifest["parts"]["mechanism"] = {{"complete", false}};
+    study.manifest["parts"]["cost"] = {{"complete", true}};
+    study.save();
+  });
+  for (const char* id : {"probe-arms", "probe-ladder", "strata-mismatch", "cost"})
+    EXPECT_THAT(block_in(all, id).missing, Not(IsEmpty())) << id;
+  EXPECT_THAT(ids_of(all), Not(Contains("support-sweep")));
+  EXPECT_THAT(ids_of(all), Not(Contains("ablation-budget")));
+}
+
+// A study that keeps to some arms has no ladder of routeopd, whatever parts it was asked for.
+TEST(StudyTablesMissing, ArmsThatWereLeftOutAreNotMissed) {
+  const std::vector<Section> all = tables_after([](Study& study, const std::filesystem::path&) {
+    keep_to_main(study, {"fixed_mid"});
+    study.manifest["options"]["arms"] = {"fixed_mid"};
+    for (const char* part : {"ablations", "sweeps", "mechanism", "behaviour"})
+      study.manifest["parts"][part] = {{"complete", true}};
+    study.save();
+  });
+  EXPECT_THAT(ids_of(all), testing::ElementsAre(
+                               "main-table", "target-realization", "accuracy-by-concentration", "probe-arms",
+                               "training-dynamics", "stability", "error-distribution", "response-lengths"));
+}
+
 TEST(StudyTablesMissing, MissingInputsAreSentencesInPlaceOfTables) {
   const StudyResults nothing = read_results("/nowhere/at/all");
   EXPECT_THAT(nothing.missing, Contains(HasSubstr("is no directory")));
-  for (const Section& section : study_tables(nothing)) {
-    for (const Block& each : section.blocks) {
-      EXPECT_FALSE(each.table) << each.id;
-      EXPECT_THAT(each.missing, Not(IsEmpty())) << each.id;
-    }
-  }
-  EXPECT_THAT(study_verdict(nothing), HasSubstr("nothing is compared"));
+  EXPECT_THAT(study_tables(nothing).sections, IsEmpty());
+  EXPECT_THAT(study_tables(nothing).verdicts, IsEmpty());
+  EXPECT_THAT(study_answer({nothing, StudyGrades(nothing)}), HasSubstr("nothing is compared"));
+  EXPECT_EQ(study_question({nothing, StudyGrades(nothing)}), "");
   const std::vector<Section> all = tables_after([](Study& study, const std::filesystem::path& home) {
     std::filesystem::remove_all(home / "probes/arms");
+    std::filesystem::remove(home / "runs/fixed_mid-seed42/eval/step_20/responses.jsonl");
     study.manifest["concentration"] = nullptr;
     study.manifest["cost"] = nullptr;
     study.save();
   });
   EXPECT_TRUE(block_in(all, "main-table").table);
-  EXPECT_THAT(block_in(all, "main-table").missing, Contains(HasSubstr("sampled_rkl")));
+  EXPECT_THAT(block_in(all, "main-table").missing, Contains("No readable evaluation of: fixed_mid."));
   for (const char* id : {"probe-arms", "target-realization", "strata-entropy", "route-cases",
                          "accuracy-by-concentration", "cost", "route-construction"}) {
     EXPECT_FALSE(block_in(all, id).table) << id;
@@ -101,19 +169,16 @@ TEST(StudyTablesMissing, WhatCannotBeSeenIsSaid) {
 // A response labelled twice while another has none: as many lines as there should be.
 TEST(StudyTablesMissing, LabelsThatDoNotFitTheResponsesGiveNoContrast) {
   for (const bool twice : {true, false}) {
-    const std::vector<Section> all = tables_after([twice](Study&, const std::filesystem::path& home) {
+    const StudyTables tables = all_after([twice](Study&, const std::filesystem::path& home) {
       const std::filesystem::path path = home / "runs/fixed_mid-seed42/eval/step_20/labels.jsonl";
       const std::string good = bytes_in(path);
       const std::size_t first = good.find('\n') + 1;
       const std::string line = good.substr(0, first);
       if (twice) std::ofstream(path) << line << line << good.substr(good.find('\n', first) + 1);
     });
-    const Block& errors = block_in(all, "error-distribution");
-    const auto words = HasSubstr("the share of reasoning of routeopd below that of fixed_mid");
-    if (twice)
-      EXPECT_THAT(errors.words, Not(words));
-    else
-      EXPECT_THAT(errors.words, words);
+    const std::vector<Section>& all = tables.sections;
+    EXPECT_EQ(verdict_in(tables.verdicts, "share of reasoning, routeopd over fixed_mid") == "no verdict",
+              twice);
     const auto sentence =
         Contains("runs/fixed_mid-seed42/eval/step_20/labels.jsonl: does not label every response once");
     if (twice)

@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "routeopd/report/report_files.h"
 #include "routeopd/study/probe_contrast.h"
+#include "routeopd/study/study_answer.h"
 #include "routeopd/study/study_view.h"
 #include "study/study_blocks.h"
 #include "study/synthetic_study.h"
@@ -16,8 +18,11 @@
 namespace routeopd::study {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
 using Study = SyntheticStudy;
 
 // One complete study for all tests that only read.
@@ -30,9 +35,18 @@ const StudyResults& study_files() {
   return files;
 }
 
-const std::vector<Section>& sections() {
-  static const std::vector<Section> all = study_tables(study_files());
+const StudyTables& tables() {
+  static const StudyTables all = study_tables(study_files());
   return all;
+}
+
+const std::vector<Section>& sections() {
+  return tables().sections;
+}
+
+// "PAPER | HERE | OUTCOME" of an effect.
+std::string verdict(const std::string& effect) {
+  return verdict_in(tables().verdicts, effect);
 }
 
 const Block& block(const std::string& id) {
@@ -88,6 +102,21 @@ TEST(StudyTables, AWholeStudyFillsEveryTable) {
                                         "error-distribution", "error-transitions", "response-lengths"));
 }
 
+// Every part of the study gives its rows to the one table of verdicts, each effect once.
+TEST(StudyTables, VerdictsComeFromEveryPart) {
+  std::set<std::string> parts, effects;
+  for (const Verdict& each : tables().verdicts) {
+    parts.insert(each.part);
+    EXPECT_TRUE(effects.insert(each.effect).second) << each.effect;
+    EXPECT_FALSE(each.paper.empty() || each.here.empty() || each.outcome.empty()) << each.effect;
+  }
+  EXPECT_THAT(parts, testing::UnorderedElementsAre("Accuracy", "Ablations", "Support and pairs", "Mechanism",
+                                                   "Training", "Cost", "Behaviour"));
+  for (const Section& section : sections())
+    for (const Block& each : section.blocks)
+      EXPECT_THAT(each.words, Not(HasSubstr("The paper has"))) << each.id;
+}
+
 TEST(StudyTables, TheMainTableHasMeansIntervalsAndTheSpreadOverSeeds) {
   const double first = share("routeopd", 42), second = share("routeopd", 43), mean = (first + second) / 2;
   EXPECT_EQ(cell("main-table", "routeopd", "Avg@4 %"), fmt::format("{:.2f}", 100 * mean));
@@ -115,11 +144,57 @@ TEST(StudyTables, ContrastsAreSecondLessFirstWithThePapersBeside) {
   ASSERT_GT(expected.low, 0);
   EXPECT_EQ(cell("paired-contrasts", "full_rkl", "difference [95 %]"), points(expected));
   EXPECT_EQ(cell("paired-contrasts", "full_rkl", "paper's effect"), "shown");
+  EXPECT_EQ(verdict("accuracy, routeopd over full_rkl"), fmt::format("+1.13 | {} | shown", points(expected)));
   EXPECT_EQ(cell("paired-contrasts", "full_rkl", "paper 2 [95 %]"), "+1.13 [+0.46, +1.80]");
   EXPECT_EQ(cell("paired-contrasts", "full_rkl", "paper's mean of four [95 %]"), "+1.24 [+0.90, +1.58]");
   EXPECT_EQ(cell("paired-contrasts", "union_fkl", "paper's effect"), "–");
-  EXPECT_THAT(study_verdict(study_files()),
-              HasSubstr(fmt::format("over full_rkl {} points (the paper +1.13): shown", points(expected))));
+}
+
+TEST(StudyTables, TheTopSaysWhatTheIntervalsShowAndWhatTheyDoNot) {
+  const StudyView view{study_files(), StudyGrades(study_files())};
+  EXPECT_EQ(study_question(view),
+            "Does routeopd end above sampled_rkl, full_rkl, full_fkl, fixed_mid, exact, union_rkl and "
+            "union_fkl in Avg@4 on 12 held-out problems?");
+  const std::string answer = study_answer(view);
+  EXPECT_THAT(answer, StartsWith("In points of Avg@4, routeopd ends above sampled_rkl by " +
+                                 points(contrast("sampled_rkl", "routeopd"))));
+  const grade::Interval open = contrast("exact", "routeopd");
+  ASSERT_LT(open.low, 0);
+  EXPECT_THAT(answer, HasSubstr(fmt::format("Not shown is a difference from exact ({});", points(open))));
+  EXPECT_THAT(answer, EndsWith("over 12 problems of 4 samples with up to 2 training seeds pooled, and say "
+                               "nothing of other seeds, tasks or models."));
+}
+
+// Runs that say their learning rates; the shared ones are worse.
+TEST(StudyTables, RatesAreAColumnAndTheSharedRateATableOfItsOwn) {
+  StudyResults study = study_files();
+  const auto set_rates = [&](double other) {
+    for (StudyRun& run : study.runs)
+      run.files.recipe["optimizer"]["lr"] = run.name == "routeopd" ? other : 5e-4;
+  };
+  set_rates(5e-4);
+  std::vector<Section> all = study_tables(study).sections;
+  EXPECT_EQ(cell(block_in(all, "main-table"), "routeopd", "learning rate"), "no column");
+  EXPECT_THAT(block_in(all, "main-table").words, StartsWith("All arms at learning rate 0.0005. "));
+  EXPECT_THAT(study_question({study, StudyGrades(study)}), EndsWith(", all at learning rate 0.0005?"));
+  set_rates(1e-3);
+  study.tuning = Tuning{.rates = {}, .shared_lr = 2.5e-4, .samples = 8, .problems = 64};
+  for (const StudyRun& run : study.runs) {
+    if (run.name != "routeopd" && run.name != "sampled_rkl") continue;
+    study.shared_runs.push_back(run);
+    if (run.name == "routeopd") study.shared_runs.back().eval = study.base.value();
+  }
+  all = study_tables(study).sections;
+  EXPECT_EQ(cell(block_in(all, "main-table"), "routeopd", "learning rate"), "0.001");
+  EXPECT_EQ(cell(block_in(all, "main-table"), "teacher", "learning rate"), "–");
+  EXPECT_THAT(block_in(all, "main-table").words, HasSubstr("chosen on validation problems"));
+  const Block& shared = block_in(all, "main-table-shared");
+  EXPECT_EQ(cell(shared, "routeopd", "Avg@4 %"), fmt::format("{:.2f}", 100 * share("base", 0, 0)));
+  EXPECT_EQ(cell(shared, "sampled_rkl", "Avg@4 %"),
+            cell(block_in(all, "main-table"), "sampled_rkl", "Avg@4 %"));
+  EXPECT_EQ(cell(shared, "fixed_mid", "Avg@4 %"), "no row");
+  EXPECT_THAT(shared.words, StartsWith("All arms at learning rate 0.00025,"));
+  EXPECT_THAT(shared.missing, IsEmpty());
 }
 
 TEST(StudyTables, AblationsStandAgainstFixedMid) {
@@ -136,7 +211,8 @@ TEST(StudyTables, AblationsStandAgainstFixedMid) {
   EXPECT_EQ(cell("ablation-objective", "source_only-one", "paper Avg@16 %"), "–");
   EXPECT_EQ(cell("ablation-budget", "reversed", "Avg@4 %"),
             fmt::format("{:.2f}", 50 * (share("reversed", 42) + share("reversed", 43))));
-  EXPECT_THAT(block("ablation-budget").words, HasSubstr("The paper has reversed below fixed_mid by 0.55"));
+  EXPECT_THAT(verdict("accuracy, reversed over fixed_mid"),
+              StartsWith("-0.55 | " + points(contrast("fixed_mid", "reversed"))));
 }
 
 TEST(StudyTables, ConcentrationBinsHoldTheirProblems) {
@@ -154,8 +230,8 @@ TEST(StudyTables, ConcentrationBinsHoldTheirProblems) {
   // Three problems have no interval to speak of.
   EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "over fixed_mid [95 %]"),
             points(contrast("fixed_mid", "routeopd", second_bin).mean));
-  EXPECT_THAT(block("accuracy-by-concentration").words,
-              HasSubstr("In [.25, .5): 3 problems are too few to tell."));
+  EXPECT_THAT(verdict("accuracy at concentration [.25, .5), routeopd over fixed_mid"),
+              EndsWith(" | too few problems (3)"));
   EXPECT_EQ(cell("accuracy-by-concentration", "[.25, .5)", "paper over fixed_mid"), "+0.40");
 }
 
@@ -173,7 +249,7 @@ TEST(StudyTables, SweepsAreInOrderAndHaveTheirDiagnostics) {
             fmt::format("{:.1f} [{:.1f}, {:.1f}]", l, l - 1, l + 1));
   EXPECT_EQ(cell("support-sweep", "64", "seeds"), "2");
   EXPECT_EQ(cell("support-sweep", "64", "relative variance"), "0.2");
-  EXPECT_THAT(block("support-sweep").words, HasSubstr("on the 16 states that have both"));
+  EXPECT_THAT(verdict("fidelity, k = full over k = 16"), HasSubstr(", 16 states | "));
   EXPECT_EQ(cell("support-sweep", "64", "over the default [95 %]"),
             points(contrast("routeopd", "routeopd-k64")));
   EXPECT_EQ(cell("support-sweep", "64", "student's mass in it %"), "97.0");
@@ -220,8 +296,7 @@ TEST(StudyTables, ProbesAreInPercentBesideThePapers) {
   EXPECT_EQ(cell("route-cases", "farthest", "route"), "\" a\" → \" b\"");
   EXPECT_EQ(cell("strata-mismatch", "Q3", "arm", 1), "exact");
   EXPECT_EQ(cell("strata-mismatch", "Q3", "completion %, paper", 1), "–");
-  EXPECT_THAT(block("probe-ladder").words,
-              HasSubstr("lower completion for fresh_adamw than for potential_matched (88.1 against 92.6)"));
+  EXPECT_THAT(verdict("completion, fresh_adamw over potential_matched"), StartsWith("88.1 against 92.6 | "));
 }
 
 TEST(StudyTables, ProbedStepsArePairedByStateAndDrawnBySequence) {
@@ -239,10 +314,9 @@ TEST(StudyTables, ProbedStepsArePairedByStateAndDrawnBySequence) {
   EXPECT_NEAR(found.mean, sum / (Study::kStates - 1), 1e-12);
   EXPECT_LT(found.low, found.mean);
   EXPECT_GT(found.high, found.mean);
-  EXPECT_THAT(block("probe-arms").words,
-              HasSubstr(fmt::format(
-                  "a difference of {:+.1f} [{:+.1f}, {:+.1f}] on the 15 states that have both: the opposite",
-                  100 * found.mean, 100 * found.low, 100 * found.high)));
+  EXPECT_THAT(verdict("leakage, routeopd over sampled_rkl"),
+              EndsWith(fmt::format(": {:+.1f} [{:+.1f}, {:+.1f}], 15 states | the opposite", 100 * found.mean,
+                                   100 * found.low, 100 * found.high)));
   // The draws are of sequences: where two become one, the interval is another.
   for (Json& state : probe.states)
     if (state["sequence"] == 1) state["sequence"] = 10;
@@ -263,7 +337,7 @@ TEST(StudyTables, TrainingFollowsWhatWasLookedAtOnTheWay) {
     run.files.probe.clear();
     run.files.evals.erase(run.files.evals.begin(), run.files.evals.end() - 1);
   }
-  std::vector<Section> all = study_tables(study);
+  std::vector<Section> all = study_tables(study).sections;
   EXPECT_EQ(cell(block_in(all, "training-dynamics"), "fixed_mid", "seeds", 2), "1");
   EXPECT_EQ(cell(block_in(all, "training-dynamics"), "fixed_mid", "Avg@4 %", 2),
             fmt::format("{:.2f}", 100 * share("fixed_mid", 42, 20)));
@@ -272,7 +346,7 @@ TEST(StudyTables, TrainingFollowsWhatWasLookedAtOnTheWay) {
             clip(Study::place("fixed_mid") + 0.5));
   for (StudyRun& run : study.runs)
     if (run.seed == 43) run.complete = false;
-  all = study_tables(study);
+  all = study_tables(study).sections;
   EXPECT_EQ(cell(block_in(all, "stability"), "fixed_mid", "clip ratio %"), clip(Study::place("fixed_mid")));
 }
 
@@ -322,17 +396,13 @@ TEST(StudyTables, CostHasRatiosAndThePapersRowOfTheSameSetting) {
   EXPECT_EQ(cell("cost", "routeopd-kfull", "paper relative time"), "1.125");
   EXPECT_EQ(cell("cost", "routeopd-k8", "paper relative time"), "–");
   EXPECT_EQ(cell("cost", "full_rkl", "paper relative learner time"), fmt::format("{:.3f}", 46.1 / 31.8));
-  EXPECT_THAT(
-      block("cost").words,
-      HasSubstr("full_rkl taking 1.090 times one of sampled_rkl; here 1.020 [1.010, 1.030] times one of "
-                "sampled_rkl-lean: shown."));
   EXPECT_THAT(block("cost").words, HasSubstr("sampled_rkl-lean scores the tokens taken alone"));
+  EXPECT_EQ(verdict("time of a step, full_rkl to sampled_rkl-lean"),
+            "1.090 times | 1.020 [1.010, 1.030] times | shown");
   EXPECT_EQ(cell("route-construction", "64", "routing"), "12.80");
   EXPECT_EQ(cell("route-construction", "64", "paper routing"), "6.9");
-  EXPECT_THAT(
-      block("route-construction").words,
-      HasSubstr(
-          "From k = 16, m = 2 to k = 64, m = 2 top k takes 2.9 times as long in the paper, here 4.0 times."));
+  EXPECT_EQ(verdict("time of top k from k = 16, m = 2 to k = 64, m = 2"),
+            "2.9 times | 4.0 times | same direction (no interval)");
 }
 
 TEST(StudyTables, TransitionsAndLabelsAreCountedOverSeeds) {
@@ -382,11 +452,8 @@ TEST(StudyTables, LabelsHavePairedIntervalsToo) {
     return all;
   };
   const grade::Correctness a = labelled("sampled_rkl"), b = labelled("routeopd");
-  EXPECT_THAT(
-      block("error-distribution").words,
-      HasSubstr(fmt::format(
-          "the share of reasoning of routeopd below that of sampled_rkl by 4.38; here the difference is {}:",
-          points(grade::paired_contrast({&a, 1}, {&b, 1}, {})))));
+  EXPECT_THAT(verdict("share of reasoning, routeopd over sampled_rkl"),
+              StartsWith(fmt::format("-4.38 | {} | ", points(grade::paired_contrast({&a, 1}, {&b, 1}, {})))));
 }
 
 TEST(StudyTables, LengthsAreThoseOfTheSummaries) {
@@ -424,11 +491,11 @@ TEST(StudyTables, TablesAreWrittenInThreeFormats) {
   const std::string markdown = bytes_in(home.path() / "tables/main-table.md"),
                     csv = bytes_in(home.path() / "tables/main-table.csv"),
                     latex = bytes_in(home.path() / "tables/main-table.tex");
-  EXPECT_TRUE(markdown.starts_with("### Accuracy, Avg@4 in percent\n\nThe untrained student has "));
+  EXPECT_TRUE(markdown.starts_with("### Accuracy, Avg@4 in percent\n\nIntervals are 95 % "));
   EXPECT_TRUE(markdown.ends_with(main.table->rendered(table::TableFormat::kMarkdown)));
-  EXPECT_TRUE(csv.starts_with("# Accuracy; Avg@4 in percent\r\n# The untrained student has "));
+  EXPECT_TRUE(csv.starts_with("# Accuracy; Avg@4 in percent\r\n# Intervals are 95 % "));
   EXPECT_TRUE(csv.ends_with(main.table->rendered(table::TableFormat::kCsv)));
-  EXPECT_TRUE(latex.starts_with("% Accuracy, Avg@4 in percent\n% The untrained student has "));
+  EXPECT_TRUE(latex.starts_with("% Accuracy, Avg@4 in percent\n% Intervals are 95"));
   EXPECT_TRUE(latex.ends_with(main.table->rendered(table::TableFormat::kLatex)));
   // Paragraphs of Markdown are apart from the table, or it is none.
   EXPECT_THAT(markdown, HasSubstr("\n\n| arm |"));

@@ -105,13 +105,15 @@ class SyntheticStudy {
         {"pair", {{"laboratory", true}, {"student", "lab/base"}, {"teacher", "lab/teacher"}}},
         {"options", {{"steps", kSteps}, {"k", 16}, {"m", 2}, {"samples", kSamples}, {"seeds", seeds()}}},
         {"machine", {{"cpu", "a processor"}, {"threads", 2}}},
-        {"parts", {{"main", {{"complete", true}, {"seconds", 1.5}}}}},
+        {"parts", Json::object()},
         {"evals", {{"base", "base/eval"}, {"teacher", "teacher/eval"}}},
         {"bank", nullptr},
         {"concentration", "concentration.jsonl"},
         {"runs", Json::array()},
         {"probes", Json::array()},
         {"cost", "cost.json"}};
+    for (const char* part : {"main", "ablations", "sweeps", "dynamics", "mechanism", "cost", "behaviour"})
+      manifest["parts"][part] = {{"complete", true}, {"seconds", 1.5}};
     write_eval("base/eval", "base", 0, 0);
     write_eval("teacher/eval", "teacher", 0, 0);
     for (const Variant& variant : variants()) {

@@ -32,6 +32,7 @@ inline Block titled(std::string id, std::string title) {
 struct Section {
   std::string title;
   std::vector<Block> blocks;
+  bool leads = false;  // it stands before a page's contents, its figures side by side where there is room
 };
 
 struct Report {
@@ -39,6 +40,7 @@ struct Report {
   std::string verdict;  // what was found, in a sentence or two
   std::vector<Section> sections;
   std::vector<std::string> missing;  // of the inputs as a whole, a sentence each
+  std::string question{};            // what was asked, in a sentence; may be empty
 };
 
 }  // namespace routeopd::report

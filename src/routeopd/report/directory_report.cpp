@@ -130,7 +130,7 @@ std::string eval_verdict(const EvalFiles& eval) {
 }
 
 void add_sentence(const std::string& sentence, std::string& all) {
-  all += (all.empty() ? "" : " ") + sentence;
+  all += (all.empty() || sentence.empty() ? "" : " ") + sentence;
 }
 
 void add_runs(const std::vector<RunFiles>& runs, Report& report) {
@@ -150,9 +150,11 @@ void add_runs(const std::vector<RunFiles>& runs, Report& report) {
 
 void add_evals(const std::vector<EvalFiles>& evals, Report& report) {
   if (evals.empty()) return;
-  Section section{
-      .title = evals.size() > 1 ? "Evaluations" : "Evaluation",
-      .blocks = {eval_accuracy_figure(evals), eval_lengths_figure(evals), evals_composition(evals)}};
+  Section section{.title = evals.size() > 1 ? "Evaluations" : "Evaluation",
+                  .blocks = {eval_accuracy_figure(evals), eval_lengths_figure(evals)}};
+  // Labels are another command's; without them and without accuracies there is nothing to show.
+  if (Block composition = evals_composition(evals); !composition.chart.is_null())
+    section.blocks.push_back(std::move(composition));
   std::vector<const EvalFiles*> all;
   for (const EvalFiles& eval : evals) {
     all.push_back(&eval);
@@ -163,28 +165,43 @@ void add_evals(const std::vector<EvalFiles>& evals, Report& report) {
   report.sections.push_back(std::move(section));
 }
 
+// Whether RouteOPD's step was to be measured: records of its routes and its pictures belong to that alone. A
+// probe.json that cannot be read does not tell.
+bool probes_routes(const ProbeFiles& probe) {
+  return list_at(probe.probe, "rows").empty() || !probe.row("routeopd", "fresh_adamw").is_null();
+}
+
+// The step of RouteOPD, or else the first that was measured.
+std::string probe_verdict(const ProbeFiles& probe) {
+  const Json& rows = list_at(probe.probe, "rows");
+  const Json& own = probe.row("routeopd", "fresh_adamw");
+  const Json& row = own.is_null() && !rows.empty() ? rows.front() : own;
+  const auto fidelity = number_at(row, {"fidelity", "mean"}), leakage = number_at(row, {"leakage", "mean"});
+  if (!fidelity || !leakage) return fmt::format("{}: no fidelity and leakage can be read.", probe.shown);
+  return fmt::format("{}: {} of {} has {:.1f} % fidelity and {:.1f} % leakage.", probe.shown,
+                     text_at(row, "intervention"), text_at(row, "name"), 100 * *fidelity, 100 * *leakage);
+}
+
 void add_probes(const std::vector<ProbeFiles>& probes, Report& report) {
   if (probes.empty()) return;
   Section section{.title = probes.size() > 1 ? "Probes" : "Probe",
                   .blocks = {probe_distributions_figure(probes), probe_strata_figure(probes)}};
+  bool any_routes = false;
   for (const ProbeFiles& probe : probes) {
+    append(report.missing, probe.missing);
+    add_sentence(probe_verdict(probe), report.verdict);
+    if (!probes_routes(probe)) continue;
+    any_routes = true;
     section.blocks.push_back(route_records_of(probe, "routeopd", "fresh_adamw"));
     if (probes.size() > 1) section.blocks.back().title += fmt::format(" ({})", probe.shown);
-    append(report.missing, probe.missing);
-    const Json& row = probe.row("routeopd", "fresh_adamw");
-    const auto fidelity = number_at(row, {"fidelity", "mean"}), leakage = number_at(row, {"leakage", "mean"});
-    add_sentence(
-        fidelity && leakage
-            ? fmt::format("{}: a fresh-AdamW RouteOPD step has {:.1f} % fidelity and {:.1f} % leakage.",
-                          probe.shown, 100 * *fidelity, 100 * *leakage)
-            : fmt::format("{}: no fresh-AdamW step of RouteOPD was measured.", probe.shown),
-        report.verdict);
   }
   const auto pictured = std::find_if(probes.begin(), probes.end(),
                                      [](const ProbeFiles& probe) { return probe.example.is_object(); });
   const Json example = pictured == probes.end() ? Json() : pictured->example;
-  section.blocks.push_back(scalar_credit_figure(example));
-  section.blocks.push_back(operator_figure(example));
+  if (any_routes || example.is_object()) {
+    section.blocks.push_back(scalar_credit_figure(example));
+    section.blocks.push_back(operator_figure(example));
+  }
   report.sections.push_back(std::move(section));
 }
 
@@ -247,7 +264,8 @@ class DirectoryReader {
     add_evals(evals, report_);
     add_probes(probes, report_);
     add_judges(judges_, report_);
-    report_.sections.insert(report_.sections.begin(), facts_section(facts_));
+    const bool leads = !report_.sections.empty() && report_.sections.front().leads;
+    report_.sections.insert(report_.sections.begin() + (leads ? 1 : 0), facts_section(facts_));
     return std::move(report_);
   }
 
@@ -262,22 +280,40 @@ class DirectoryReader {
     return found;
   }
 
-  // Sections of one of several studies say whose they are.
+  // Sections of one of several studies say whose they are, and begin with what that one asked and found.
   void add_studies() {
-    const auto count = std::count_if(kinds_.begin(), kinds_.end(), [](const DirectoryOfKind& each) {
-      return each.kind == DirectoryKind::kStudy;
-    });
-    for (const DirectoryOfKind& each : kinds_) {
-      if (each.kind != DirectoryKind::kStudy) continue;
-      Chapter chapter = study_.read(each.directory, judges_);
-      facts_.emplace_back(each.directory, std::move(chapter.facts));
-      add_sentence(count > 1 ? fmt::format("{}: {}", each.directory, chapter.verdict) : chapter.verdict,
-                   report_.verdict);
+    std::vector<std::string> directories;
+    for (const DirectoryOfKind& each : kinds_)
+      if (each.kind == DirectoryKind::kStudy) directories.push_back(each.directory);
+    if (directories.empty()) return;
+    StudyChapters studies = study_.read(directories, judges_);
+    const bool several = directories.size() > 1;
+    if (several) {
+      report_.question = std::move(studies.question);
+      add_sentence(studies.verdict, report_.verdict);
+      if (!studies.lead.blocks.empty()) report_.sections.push_back(std::move(studies.lead));
+    }
+    for (std::size_t i = 0; i < directories.size(); ++i) {
+      Chapter& chapter = studies.chapters[i];
+      facts_.emplace_back(directories[i], std::move(chapter.facts));
+      append(report_.missing, chapter.missing);
+      if (several) {
+        Block words = titled("answer", "Question and answer");
+        words.words = chapter.question;
+        add_sentence(chapter.verdict, words.words);
+        chapter.lead.title = "In short";
+        chapter.lead.leads = false;
+        chapter.lead.blocks.insert(chapter.lead.blocks.begin(), std::move(words));
+      } else {
+        report_.question = std::move(chapter.question);
+        add_sentence(chapter.verdict, report_.verdict);
+      }
+      if (!chapter.lead.blocks.empty())
+        chapter.sections.insert(chapter.sections.begin(), std::move(chapter.lead));
       for (Section& section : chapter.sections) {
-        if (count > 1) section.title += fmt::format(", {}", each.directory);
+        if (several) section.title += fmt::format(", {}", directories[i]);
         report_.sections.push_back(std::move(section));
       }
-      append(report_.missing, chapter.missing);
     }
   }
 

@@ -10,7 +10,9 @@
 
 #include "routeopd/base/display.h"
 #include "routeopd/base/hashes.h"
+#include "routeopd/report/charts/palette.h"
 #include "routeopd/report/explanation_tables.h"
+#include "routeopd/report/flow_picture.h"
 #include "routeopd/report/mass_colors.h"
 #include "routeopd/report/page_style.h"
 #include "routeopd/table/visible_text.h"
@@ -153,6 +155,10 @@ void append_panel(const Explanation& explanation, std::size_t place, std::string
   fmt::format_to(std::back_inserter(out), "<section class=\"panel{}\" id=\"t{}\"><h2>At {}</h2>\n",
                  place == explanation.chosen ? " chosen" : "", place,
                  html_escaped(token_name(explanation, place)));
+  if (const std::string picture = flow_svg(explanation, place); !picture.empty())
+    out.append(picture).append(
+        "<p class=\"note\">What the tokens on the left give and those on the right take, as wide as its "
+        "mass; pairs that the seed draws are outlined.</p>\n");
   for (const ExplanationTable& table : tables_of(explanation, place)) append_table(table, out);
   out += "</section>\n";
 }
@@ -165,9 +171,9 @@ std::string explanation_html(const Explanation& explanation) {
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
       "script-src 'sha256-{}'; base-uri 'none'; form-action 'none'\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>routeopd explain</title>\n<style>{}{}{}</style>\n</head>\n<body>\n<h1>What would be moved "
+      "<title>routeopd explain</title>\n<style>{}{}{}{}{}</style>\n</head>\n<body>\n<h1>What would be moved "
       "where</h1>\n",
-      policy_hash(kPageScript), kCommonStyle, kPageStyle, level_styles());
+      policy_hash(kPageScript), kCommonStyle, kPageStyle, kFlowStyle, chart_color_style(), level_styles());
   for (const std::string& line : heading_lines(explanation))
     fmt::format_to(std::back_inserter(out), "<p class=\"faint\">{}</p>\n", html_escaped(line));
   fmt::format_to(std::back_inserter(out),

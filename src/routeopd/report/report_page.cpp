@@ -16,13 +16,21 @@ namespace routeopd::report {
 namespace {
 
 constexpr std::size_t kShownSentences = 8;
+constexpr std::size_t kLongTable = 30;  // rows from which a table scrolls in a box of its own
 
 constexpr std::string_view kReportStyle = R"css(
-body{margin:0 auto;max-width:64rem;overflow-wrap:anywhere}
+body{margin:0 auto;max-width:80rem;overflow-wrap:anywhere}
 h1{font-size:1.5rem}
 h2{font-size:1.25rem;margin:2.5rem 0 .75rem;padding-bottom:.25rem;border-bottom:1px solid var(--line)}
 h3{font-size:1rem;margin:1.75rem 0 .25rem}
-.verdict{font-size:1.1rem;margin:.5rem 0 1rem;max-width:48rem}
+.question{font-size:1.1rem;font-weight:600;margin:.5rem 0;max-width:60rem}
+.verdict{font-size:1.1rem;margin:.5rem 0 1rem;max-width:60rem}
+.lead{display:grid;gap:0 2rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,34rem),1fr))}
+.lead>*{min-width:0}
+.lead>h2,.lead>.whole{grid-column:1/-1}
+.lead>h2{margin-top:.5rem}
+.lead>section>h3{margin-top:.25rem}
+.lead svg{max-width:100%;height:auto}
 p{max-width:48rem}
 nav{margin:1rem 0}
 nav>ul{columns:24rem}
@@ -35,6 +43,8 @@ outline-offset:2px}
 .skip:focus{left:1rem;background:var(--ground);padding:.25rem .5rem;z-index:1}
 figure{margin:.5rem 0 1rem}
 .scroll{max-width:100%}
+.long{max-height:34rem;overflow-y:auto}
+.long th{position:sticky;top:0;background:var(--ground)}
 figure svg{display:block}
 details{margin:.25rem 0}
 summary{cursor:pointer;color:var(--faint)}
@@ -43,7 +53,7 @@ th,td{padding:.15rem .75rem .15rem 0}
 .missing{margin:.5rem 0;padding:.5rem .75rem;border-left:3px solid var(--mark);list-style:none}
 .missing li{margin:.15rem 0}
 footer{margin-top:3rem;border-top:1px solid var(--line);padding-top:.5rem}
-@media print{nav,.skip{display:none}.scroll{overflow:visible}figure,table{break-inside:avoid}
+@media print{nav,.skip{display:none}.scroll{overflow:visible;max-height:none}figure,table{break-inside:avoid}
 h2,h3{break-after:avoid}body{max-width:none}
 table{font-size:7pt}th,td{white-space:normal}.r{overflow-wrap:break-word}}
 @page{size:landscape}
@@ -63,8 +73,9 @@ std::string missing_html(const std::vector<std::string>& missing) {
 
 std::string table_html(const table::TextTable& table, const std::string& title) {
   return fmt::format(
-      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table: {}\">{}</div>\n",
-      shown_html(title), table.rendered(table::TableFormat::kHtml));
+      "<div class=\"scroll{}\" tabindex=\"0\" role=\"region\" aria-label=\"Table: {}\">{}</div>\n",
+      table.rows().size() > kLongTable ? " long" : "", shown_html(title),
+      table.rendered(table::TableFormat::kHtml));
 }
 
 class Page {
@@ -86,18 +97,21 @@ class Page {
         "<title>{0}</title>\n<style>{1}{2}{3}</style>\n</head>\n<body>\n"
         "<a class=\"skip\" href=\"#content\">Skip to the content</a>\n<header>\n<h1>{0}</h1>\n",
         shown_html(report_.title), kCommonStyle, kReportStyle, chart_color_style());
+    if (!report_.question.empty()) add("<p class=\"question\">{}</p>\n", shown_html(report_.question));
     if (!report_.verdict.empty()) add("<p class=\"verdict\">{}</p>\n", shown_html(report_.verdict));
     missing();
-    out_ += "</header>\n";
-    contents();
-    out_ += "<main id=\"content\" tabindex=\"-1\">\n";
+    out_ += "</header>\n<main id=\"content\" tabindex=\"-1\">\n";
+    const std::size_t leading = report_.sections.empty() || !report_.sections.front().leads ? 0 : 1;
     std::size_t at = 0;
     for (std::size_t s = 0; s < report_.sections.size(); ++s) {
-      add("<section aria-labelledby=\"{0}\">\n<h2 id=\"{0}\">{1}</h2>\n", section_ids_[s],
-          shown_html(report_.sections[s].title));
-      for (const Block& each : report_.sections[s].blocks) block(each, block_ids_[at++]);
+      if (s == leading) contents();
+      const Section& section = report_.sections[s];
+      add("<section{2} aria-labelledby=\"{0}\">\n<h2 id=\"{0}\">{1}</h2>\n", section_ids_[s],
+          shown_html(section.title), section.leads ? " class=\"lead\"" : "");
+      for (const Block& each : section.blocks) block(each, block_ids_[at++]);
       out_ += "</section>\n";
     }
+    if (leading == report_.sections.size()) contents();
     out_ += "</main>\n";
     add("<footer class=\"faint\"><p>Made by routeopd report from files alone; it refers to nothing outside "
         "itself. Size: about {} "
@@ -116,11 +130,12 @@ class Page {
   void missing() {
     const std::size_t count = report_.missing.size();
     if (count == 0) return;
-    if (count <= kShownSentences)
+    const bool leads = !report_.sections.empty() && report_.sections.front().leads;
+    if (count <= kShownSentences && !leads)
       add("<p>What is missing or broken in the files:</p>\n{}", missing_html(report_.missing));
     else
-      add("<details><summary>{} things are missing or broken in the files</summary>\n{}</details>\n", count,
-          missing_html(report_.missing));
+      add("<details><summary>{} {} missing or broken in the files</summary>\n{}</details>\n", count,
+          count == 1 ? "thing is" : "things are", missing_html(report_.missing));
   }
 
   void contents() {
@@ -136,7 +151,8 @@ class Page {
   }
 
   void block(const Block& each, const std::string& id) {
-    add("<section aria-labelledby=\"{0}\">\n<h3 id=\"{0}\">{1}</h3>\n", id, shown_html(each.title));
+    add("<section{2} aria-labelledby=\"{0}\">\n<h3 id=\"{0}\">{1}</h3>\n", id, shown_html(each.title),
+        each.chart.is_null() ? " class=\"whole\"" : "");
     if (!each.words.empty()) add("<p>{}</p>\n", shown_html(each.words));
     if (!each.chart.is_null()) {
       figure(each, id);

@@ -17,12 +17,12 @@ namespace {
 
 // `paper` is the id of the paper's table.
 Block ablation_block(const StudyView& view, const std::string& paper, const std::string& title,
-                     const std::vector<std::string>& names) {
+                     const std::vector<std::string>& names, std::vector<Verdict>& verdicts) {
   Block block = titled("ablation-" + paper, title);
   TextTable table = number_table({"variant", average_name(view) + " %", "seeds", "sd over seeds",
                                   fmt::format("over {} [95 %]", kAblationReference), "paper Avg@16 %",
                                   fmt::format("paper over {}", kAblationReference)});
-  std::vector<std::string> absent, ours;
+  std::vector<std::string> absent;
   for (const std::string& name : names) {
     const std::optional<Accuracy> accuracy = view.grades.accuracy(name);
     if (!accuracy) {
@@ -38,14 +38,22 @@ Block ablation_block(const StudyView& view, const std::string& paper, const std:
                percent(spread_of(accuracy->per_seed)), contrast ? points(contrast->difference) : kDash,
                paper_cell(paper, name, "avg", 2), signed_number(there, 2)});
     if (contrast && there)
-      say(block.words, effect_sentence(name, kAblationReference, *there, contrast->difference));
-    if (contrast && !there) ours.push_back(fmt::format("{} {}", name, points(contrast->difference)));
+      verdicts.push_back(effect_verdict("accuracy", name, kAblationReference, *there, contrast->difference));
   }
-  if (!ours.empty())
-    say(block.words, fmt::format("Not in the paper, over {}: {}.", kAblationReference, listed(ours)));
-  say_absent(block, absent, "readable evaluation of");
+  block.words = fmt::format("Paired with {} on the same problems and seeds; a dash: not in the paper.",
+                            kAblationReference);
+  say_absent_runs(view.results, block, absent, "readable evaluation of");
   if (!table.rows().empty()) block.table = std::move(table);
   return block;
+}
+
+// The variants of a table that the part ablations trains: the others are in it to be compared with.
+bool has_ablations(const StudyView& view, const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    const report::Arm* const arm = report::find_arm(name);
+    if (arm == nullptr || arm->main) return false;
+    return was_run(view.results, name) || (asked(view.results, "ablations") && !left_out(view.results, name));
+  });
 }
 
 // What a probe's row says of how targets were met; fractions but for the MAE (log-odds).
@@ -64,7 +72,7 @@ std::optional<double> realized(const ProbeFiles& probe, const std::string& name,
   return number_at(of_arm ? probe.arm(name) : probe.row(name, kStep), {what.key});
 }
 
-Block realization_block(const StudyView& view) {
+Block realization_block(const StudyView& view, std::vector<Verdict>& verdicts) {
   Block block = titled("target-realization", "How targets are realized by one fresh AdamW step");
   const ProbeFiles* const probe = view.results.probe("arms");
   if (probe == nullptr || probe->probe.is_null()) {
@@ -80,7 +88,7 @@ Block realization_block(const StudyView& view) {
   std::vector<std::string> absent;
   for (const std::string& name : paper_rows_and_crossings("realization")) {
     if (probe->row(name, kStep).is_null()) {
-      absent.push_back(name);
+      if (!left_out(view.results, name)) absent.push_back(name);
       continue;
     }
     Cells cells = {name};
@@ -103,12 +111,12 @@ Block realization_block(const StudyView& view) {
       const double unit = what.fraction ? 100 : 1;
       std::string words = what.title;
       if (what.fraction) words.resize(words.size() - 2);
-      say(block.words,
-          level_sentence(words, {.name = other, .paper = *paper_other, .here = unit * *there, .interval = {}},
-                         {.name = name, .paper = *paper, .here = unit * *here, .interval = {}},
-                         what.fraction ? 1 : 3));
+      verdicts.push_back(level_verdict(
+          words, {.name = other, .paper = *paper_other, .here = unit * *there, .interval = {}},
+          {.name = name, .paper = *paper, .here = unit * *here, .interval = {}}, what.fraction ? 1 : 3));
     }
   }
+  block.words = "Each row of the paper's is to be better than the one before it.";
   say_absent(block, absent, "fresh AdamW step in the probe for");
   if (!table.rows().empty()) block.table = std::move(table);
   return block;
@@ -123,7 +131,7 @@ struct ConcentrationBin {
 constexpr std::array<ConcentrationBin, 4> kBins = {
     {{"[0, .25)", 0, 0.25}, {"[.25, .5)", 0.25, 0.5}, {"[.5, .75)", 0.5, 0.75}, {"[.75, 1]", 0.75, 1}}};
 
-Block accuracy_by_concentration(const StudyView& view) {
+Block accuracy_by_concentration(const StudyView& view, std::vector<Verdict>& verdicts) {
   Block block =
       titled("accuracy-by-concentration", "By the concentration of the teacher's demand on a problem");
   if (view.results.concentration.empty()) {
@@ -137,7 +145,7 @@ Block accuracy_by_concentration(const StudyView& view) {
       number_table({"concentration", "arm", "problems", "states", "budget", average_name(view) + " %",
                     fmt::format("over {} [95 %]", kAblationReference), "paper states", "paper budget",
                     "paper Avg@16 %", fmt::format("paper over {}", kAblationReference)});
-  std::vector<std::string> trend, empty;
+  std::vector<std::string> empty;
   for (const std::string& arm : arm_and_crossings("routeopd")) {
     const bool in_paper = arm == "routeopd";
     for (const ConcentrationBin& bin : kBins) {
@@ -173,24 +181,19 @@ Block accuracy_by_concentration(const StudyView& view) {
       if (!in_paper) continue;
       if (problems == 0) empty.emplace_back(bin.name);
       if (!contrast) continue;
-      trend.push_back(fmt::format("{} {}", bin.name, points(contrast->difference.mean)));
-      say(block.words,
-          fmt::format(
-              "In {}: {}", bin.name,
-              few ? fmt::format("{} problem{} too few to tell.", problems, problems == 1 ? " is" : "s are")
-                  : effect_sentence("routeopd", kAblationReference, paper, contrast->difference)));
+      verdicts.push_back(effect_verdict(fmt::format("accuracy at concentration {}", bin.name), "routeopd",
+                                        kAblationReference, paper, contrast->difference));
+      if (!few) continue;
+      verdicts.back().here = points(contrast->difference.mean);
+      verdicts.back().outcome = fmt::format("too few problems ({})", problems);
     }
   }
   if (!empty.empty())
     say(block.words,
         fmt::format("No problem lies in {}: what the paper has there cannot be seen here.", listed(empty)));
-  if (trend.size() > 1)
-    say(block.words,
-        fmt::format("The paper's difference grows from bin to bin; here it goes {}.", listed(trend)));
   say(block.words,
       "A problem's concentration is the mass-weighted mean over the untrained student's states on it; the "
-      "paper "
-      "does not say how it puts accuracy into bins of states.");
+      "paper does not say how it puts accuracy into bins of states.");
   block.table = std::move(table);
   return block;
 }
@@ -213,16 +216,24 @@ std::vector<std::string> destinations() {
 
 }  // namespace
 
-std::vector<Block> ablation_blocks(const StudyView& view) {
+std::vector<Block> ablation_blocks(const StudyView& view, std::vector<Verdict>& verdicts) {
   std::vector<std::string> objectives = paper_rows_and_crossings("objective");
   for (const std::string& arm : own_arms()) {
     if (std::find(objectives.begin(), objectives.end(), arm) == objectives.end()) objectives.push_back(arm);
   }
-  return {ablation_block(view, "destination", "Where the probability goes", destinations()),
-          ablation_block(view, "objective", "Which side is moved, and how pairs are weighted and bounded",
-                         objectives),
-          ablation_block(view, "budget", "How much is moved", paper_rows_and_crossings("budget")),
-          realization_block(view), accuracy_by_concentration(view)};
+  std::vector<Block> blocks;
+  const auto add = [&](const std::string& paper, const std::string& title,
+                       const std::vector<std::string>& names) {
+    if (has_ablations(view, names)) blocks.push_back(ablation_block(view, paper, title, names, verdicts));
+  };
+  add("destination", "Where the probability goes", destinations());
+  add("objective", "Which side is moved, and how pairs are weighted and bounded", objectives);
+  add("budget", "How much is moved", paper_rows_and_crossings("budget"));
+  for (Block& block :
+       shown_blocks({realization_block(view, verdicts), accuracy_by_concentration(view, verdicts)},
+                    asked(view.results, "mechanism")))
+    blocks.push_back(std::move(block));
+  return blocks;
 }
 
 }  // namespace routeopd::study

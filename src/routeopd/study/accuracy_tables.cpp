@@ -3,15 +3,27 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "routeopd/study/effects.h"
 #include "routeopd/study/paper_numbers.h"
 
 namespace routeopd::study {
 namespace {
 
-std::vector<std::string> main_titles(const StudyView& view) {
-  std::vector<std::string> titles = {"arm", average_name(view) + " %", "95 % interval", "seeds",
-                                     "sd over seeds"};
+// The main table of some of the study's runs: those at each arm's own learning rate, or those at a shared one.
+struct MainTable {
+  const StudyView& view;  // with the grades of these runs
+  const std::vector<StudyRun>& runs;
+  bool rates;  // whether it has a column of learning rates
+};
+
+std::vector<std::string> main_titles(const MainTable& of) {
+  const StudyView& view = of.view;
+  std::vector<std::string> titles = {"arm"};
+  if (of.rates) titles.emplace_back("learning rate");
+  for (const char* title : {"", "95 % interval", "seeds", "sd over seeds"})
+    titles.push_back(*title == '\0' ? average_name(view) + " %" : std::string(title));
   // The average over one suite is that suite.
   if (view.grades.suites().size() > 1)
     for (const std::string& suite : view.grades.suites()) titles.push_back(visible(suite) + " %");
@@ -20,12 +32,15 @@ std::vector<std::string> main_titles(const StudyView& view) {
   return titles;
 }
 
-Cells main_row(const StudyView& view, const std::string& name, const Accuracy& accuracy) {
+Cells main_row(const MainTable& of, const std::string& name, const Accuracy& accuracy) {
+  const StudyView& view = of.view;
   const bool trained = name != kBase && name != kTeacher;
   const std::optional<double> spread = spread_of(accuracy.per_seed);
-  Cells cells = {name == kBase ? "base (untrained)" : name, percent(accuracy.average.mean),
-                 interval(accuracy.average.low, accuracy.average.high),
-                 trained ? std::to_string(accuracy.per_seed.size()) : kDash, percent(spread)};
+  Cells cells = {name == kBase ? "base (untrained)" : name};
+  if (of.rates) cells.push_back(significant(rate_of(of.runs, name)));
+  cells.insert(cells.end(),
+               {percent(accuracy.average.mean), interval(accuracy.average.low, accuracy.average.high),
+                trained ? std::to_string(accuracy.per_seed.size()) : kDash, percent(spread)});
   if (accuracy.per_suite.size() > 1)
     for (const double average : accuracy.per_suite) cells.push_back(percent(average));
   const std::optional<Contrast> contrast =
@@ -36,40 +51,53 @@ Cells main_row(const StudyView& view, const std::string& name, const Accuracy& a
   return cells;
 }
 
-std::string order_sentence(const StudyView& view) {
-  std::vector<Difference> differences;
-  for (const std::string& arm : main_arms()) {
-    if (arm == kMainReference) continue;
-    if (const std::optional<Contrast> contrast = view.grades.contrast(kMainReference, arm))
-      differences.push_back({arm, contrast->difference});
-  }
-  const std::string words = order_words(kMainReference, differences);
-  return words.empty() ? words : words + '.';
+// The main arms and what else the user named, between the untrained student and the teacher.
+std::vector<std::string> main_names(const StudyView& view) {
+  std::vector<std::string> names = main_arms_and_untrained();
+  for (const std::string& name : compared_names(view))
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.insert(names.end() - 1, name);
+  return names;
 }
 
-Block main_block(const StudyView& view) {
+Block main_block(const MainTable& of) {
+  const StudyView& view = of.view;
   Block block = titled("main-table", fmt::format("Accuracy, {} in percent", average_name(view)));
-  TextTable table = number_table(main_titles(view));
+  TextTable table = number_table(main_titles(of));
   std::vector<std::string> absent;
-  for (const std::string& name : main_arms_and_untrained()) {
+  for (const std::string& name : main_names(view)) {
     if (const std::optional<Accuracy> accuracy = view.grades.accuracy(name))
-      table.add(main_row(view, name, *accuracy));
+      table.add(main_row(of, name, *accuracy));
     else
       absent.push_back(name);
   }
-  say_absent(block, absent, "readable evaluation of");
+  if (&of.runs == &view.results.runs) say_absent_runs(view.results, block, absent, "readable evaluation of");
   if (table.rows().empty()) return block;
   block.table = std::move(table);
-  const std::optional<Accuracy> base = view.grades.accuracy(kBase), teacher = view.grades.accuracy(kTeacher);
-  if (base && teacher)
-    say(block.words, fmt::format("The untrained student has {} %, the teacher {} %.",
-                                 percent(base->average.mean, 1), percent(teacher->average.mean, 1)));
-  say(block.words, order_sentence(view));
+  say(block.words, rates_sentence(view.results));
   say(block.words, seeds_sentence(view));
   std::string settings = "The paper's columns are averages over its four benchmarks:";
   for (int s = 1; s <= kPaperSettings; ++s)
     settings += fmt::format(" {}, {}{}", s, paper_setting(s), s == kPaperSettings ? "." : ";");
   say(block.words, settings);
+  return block;
+}
+
+// The same arms, all at one learning rate.
+std::optional<Block> shared_block(const StudyView& view) {
+  const StudyResults& study = view.results;
+  if (study.shared_runs.empty()) return std::nullopt;
+  const StudyView shared{study, StudyGrades(study, study.shared_runs)};
+  Block block = main_block({shared, study.shared_runs, false});
+  block.id = "main-table-shared";
+  block.title =
+      fmt::format("Accuracy with all arms at one learning rate, {} in percent", average_name(shared));
+  const std::optional<double> rate = study.tuning ? study.tuning->shared_lr : std::nullopt;
+  block.words = fmt::format(
+      "All arms at learning rate {}, the lower median of the tuned ones; the rest is as "
+      "in the table before.",
+      significant(rate));
+  const std::vector<std::string>& skipped = shared.grades.missing();
+  block.missing.insert(block.missing.end(), skipped.begin(), skipped.end());
   return block;
 }
 
@@ -80,7 +108,7 @@ std::string paper_interval(const std::string& row, const std::string& arm) {
                      signed_number(paper_number("paired", row, arm + " high"), 2));
 }
 
-Block paired_block(const StudyView& view) {
+Block paired_block(const StudyView& view, std::vector<Verdict>& verdicts) {
   Block block =
       titled("paired-contrasts", fmt::format("routeopd less another arm, {}, in points", average_name(view)));
   std::vector<std::string> titles = {"against", "difference [95 %]", "seeds", "paper's effect"};
@@ -102,18 +130,26 @@ Block paired_block(const StudyView& view) {
       cells.push_back(paper ? paper_interval(fmt::format("main-{}", s), arm) : kDash);
     cells.push_back(paper ? paper_interval("macro", arm) : kDash);
     table.add(std::move(cells));
-    if (paper) say(block.words, effect_sentence("routeopd", arm, *paper, contrast->difference));
+    if (paper) verdicts.push_back(effect_verdict("accuracy", "routeopd", arm, *paper, contrast->difference));
   }
-  say(block.words, "The effect is that of the paper's second pair, which most of its tables are about.");
-  say_absent(block, absent, "evaluations of the same seed of routeopd and of");
+  say(block.words, "The paper's effect is that of its second pair, which most of its tables are about.");
+  say_absent_runs(view.results, block, absent, "evaluations of the same seed of routeopd and of");
   if (!table.rows().empty()) block.table = std::move(table);
   return block;
 }
 
 }  // namespace
 
-std::vector<Block> accuracy_blocks(const StudyView& view) {
-  return {main_block(view), paired_block(view)};
+std::vector<Block> accuracy_blocks(const StudyView& view, std::vector<Verdict>& verdicts) {
+  std::vector<Block> blocks =
+      shown_blocks({main_block({view, view.results.runs, rates_of(view.results.runs).size() > 1})},
+                   asked(view.results, "main"));
+  if (std::optional<Block> shared = shared_block(view)) blocks.push_back(std::move(*shared));
+  // Of routeopd alone there is nothing to compare.
+  const bool compared = was_run(view.results, "routeopd") && view.results.runs.size() > 1;
+  for (Block& block : shown_blocks({paired_block(view, verdicts)}, compared))
+    blocks.push_back(std::move(block));
+  return blocks;
 }
 
 }  // namespace routeopd::study

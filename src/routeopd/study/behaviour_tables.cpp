@@ -30,7 +30,7 @@ std::vector<std::string> compared_arms() {
   return arms;
 }
 
-Block transitions_block(const StudyView& view) {
+Block transitions_block(const StudyView& view, std::vector<Verdict>& verdicts) {
   Block block =
       titled("correctness-transitions", "Responses to the same problem and sample, right and wrong");
   TextTable table =
@@ -57,15 +57,16 @@ Block transitions_block(const StudyView& view) {
                paper_cell("transitions", arm, "second only", 0), paper_cell("transitions", arm, "neither", 0),
                signed_number(paper_net, 2)});
     if (paper_net)
-      say(block.words, fmt::format("Against {} the paper's RouteOPD repairs {} of 480 responses and loses "
-                                   "{}; here {} of {} and {}, "
-                                   "net {} points: {}.",
-                                   arm, paper_cell("transitions", arm, "second only", 0),
-                                   paper_cell("transitions", arm, "first only", 0), grouped(counts->b_only),
-                                   grouped(total), grouped(counts->a_only), points(contrast->difference),
-                                   name_of(outcome_of(*paper_net, contrast->difference))));
+      verdicts.push_back(
+          {.effect = fmt::format("responses repaired less lost, routeopd over {}", arm),
+           .paper = fmt::format("{} less {} of 480: {}", paper_cell("transitions", arm, "second only", 0),
+                                paper_cell("transitions", arm, "first only", 0), signed_number(paper_net, 2)),
+           .here = fmt::format("{} less {} of {}: {}", grouped(counts->b_only), grouped(counts->a_only),
+                               grouped(total), points(contrast->difference)),
+           .outcome = name_of(outcome_of(*paper_net, contrast->difference))});
   }
-  say_absent(block, absent, "evaluations of the same seed of routeopd and of");
+  block.words = "Counts over the seeds that both have; the paper's are 480 responses to AIME24.";
+  say_absent_runs(view.results, block, absent, "evaluations of the same seed of routeopd and of");
   if (!table.rows().empty()) block.table = std::move(table);
   return block;
 }
@@ -119,7 +120,7 @@ std::optional<Composition> composition_of(const StudyResults& study, const std::
 constexpr std::array<Label, 5> kShownLabels = {Label::kCorrect, Label::kReasoning, Label::kArithmetic,
                                                Label::kPrematureStop, Label::kFormat};
 
-Block errors_block(const StudyView& view) {
+Block errors_block(const StudyView& view, std::vector<Verdict>& verdicts) {
   Block block = titled("error-distribution", "What responses are made of, in percent");
   std::vector<std::string> titles = {"arm"}, absent;
   for (const Label label : kShownLabels) titles.push_back(judge::name_of(label));
@@ -153,12 +154,12 @@ Block errors_block(const StudyView& view) {
       const std::optional<Contrast> contrast = view.grades.label_contrast(arm, "routeopd", label);
       const double paper = *paper_share("routeopd", label) - *paper_share(arm, label);
       if (contrast && paper != 0)
-        say(block.words, effect_sentence(fmt::format("the share of {} of routeopd", judge::name_of(label)),
-                                         fmt::format("that of {}", arm), paper, contrast->difference));
+        verdicts.push_back(effect_verdict(fmt::format("share of {}", judge::name_of(label)), "routeopd", arm,
+                                          paper, contrast->difference));
     }
   }
   say(block.words, "The paper's are 480 responses an arm to AIME24.");
-  say_absent(block, absent, "readable evaluation of");
+  say_absent_runs(view.results, block, absent, "readable evaluation of");
   if (table.rows().empty()) return block;
   block.table = std::move(table);
   return block;
@@ -202,7 +203,7 @@ std::optional<ErrorTransitions> error_transitions(const StudyResults& study, con
   return sum;
 }
 
-Block error_transitions_block(const StudyView& view) {
+Block error_transitions_block(const StudyView& view, std::vector<Verdict>& verdicts) {
   Block block =
       titled("error-transitions", "Errors that become right answers under routeopd, and the reverse");
   std::vector<std::string> titles = {"transition"}, absent;
@@ -217,7 +218,7 @@ Block error_transitions_block(const StudyView& view) {
     titles.push_back(arm + " → routeopd");
     if (has_transitions(arm)) titles.push_back(arm + ", paper");
   }
-  say_absent(block, absent, "labels of the same seed of routeopd and of");
+  say_absent_runs(view.results, block, absent, "labels of the same seed of routeopd and of");
   if (columns.empty()) return block;
   TextTable table = number_table(titles);
   for (const bool into : {true, false}) {
@@ -238,19 +239,21 @@ Block error_transitions_block(const StudyView& view) {
     double repaired = 0;
     for (const char* row : {"into reasoning", "into arithmetic", "into premature_stop", "into format"})
       repaired += *paper_number("error-transitions", row, arm);
-    say(block.words,
-        fmt::format(
-            "Against {} the paper's repairs are reasoning errors in {} of {} cases; here in {} of {}: {}.",
-            arm, paper_cell("error-transitions", "into reasoning", arm, 0), number(repaired, 0),
-            grouped(counts.into[judge::index_of(Label::kReasoning)]), grouped(counts.repaired),
-            2 * counts.into[judge::index_of(Label::kReasoning)] > counts.repaired ? "most of them here too"
-                                                                                  : "not most of them here"));
+    const std::int64_t reasoning = counts.into[judge::index_of(Label::kReasoning)];
+    verdicts.push_back(
+        {.effect = fmt::format("reasoning errors among repairs, routeopd over {}", arm),
+         .paper = fmt::format("{} of {}", paper_cell("error-transitions", "into reasoning", arm, 0),
+                              number(repaired, 0)),
+         .here = fmt::format("{} of {}", grouped(reasoning), grouped(counts.repaired)),
+         .outcome = 2 * reasoning > counts.repaired ? "most here too (no interval)"
+                                                    : "not most here (no interval)"});
   }
+  block.words = "Over the seeds that both have labels of.";
   block.table = std::move(table);
   return block;
 }
 
-Block lengths_block(const StudyView& view) {
+Block lengths_block(const StudyView& view, std::vector<Verdict>& verdicts) {
   Block block = titled("response-lengths", "Lengths in tokens and formats, mean over seeds");
   struct LengthColumn {
     const char* key;
@@ -296,22 +299,30 @@ Block lengths_block(const StudyView& view) {
       return Level{
           .name = arm, .paper = *paper_number("lengths", arm, key), .here = unit * here, .interval = {}};
     };
-    say(block.words,
-        level_sentence(
-            what, level("routeopd", *mine), level("sampled_rkl", *other), digits,
-            {.difference = {}, .per_seed = seed_differences(view.results, "routeopd", "sampled_rkl", own)}));
+    verdicts.push_back(level_verdict(
+        what, level("routeopd", *mine), level("sampled_rkl", *other), digits,
+        {.difference = {}, .per_seed = seed_differences(view.results, "routeopd", "sampled_rkl", own)}));
   };
   compare("mean length", "mean", 1, 1);
-  compare("share of clipped responses", "clip_rate", 100, 2);
-  say_absent(block, absent, "readable summary of");
+  compare("share of clipped responses, %", "clip_rate", 100, 2);
+  block.words = "As the summaries of the counted evaluations have them.";
+  say_absent_runs(view.results, block, absent, "readable summary of");
   if (!table.rows().empty()) block.table = std::move(table);
   return block;
 }
 
 }  // namespace
 
-std::vector<Block> behaviour_blocks(const StudyView& view) {
-  return {transitions_block(view), errors_block(view), error_transitions_block(view), lengths_block(view)};
+std::vector<Block> behaviour_blocks(const StudyView& view, std::vector<Verdict>& verdicts) {
+  // These tables are another look at the responses of the main arms: they are made where it was asked for.
+  if (!asked(view.results, "behaviour")) return {};
+  const bool compared = was_run(view.results, "routeopd") && view.results.runs.size() > 1;
+  std::vector<Block> blocks;
+  if (compared) blocks.push_back(transitions_block(view, verdicts));
+  blocks.push_back(errors_block(view, verdicts));
+  if (compared) blocks.push_back(error_transitions_block(view, verdicts));
+  blocks.push_back(lengths_block(view, verdicts));
+  return blocks;
 }
 
 }  // namespace routeopd::study

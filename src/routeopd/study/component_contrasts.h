@@ -3,20 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
-#include <string>
 #include <vector>
 
-#include "routeopd/study/study_view.h"
+#include "routeopd/study/contrast_chart.h"
 
 namespace routeopd::study {
 
-struct ContrastPoint {
-  std::string block;  // "Destination"
-  std::string name;   // of the variant
-  Estimate contrast;  // Avg@n minus fixed_mid's, points
-  std::optional<double> paper;
-};
 // Without points the block says what is missing.
 Block component_contrasts_figure(const std::vector<ContrastPoint>& points);
 

@@ -54,7 +54,7 @@ std::optional<double> relative_calls(const Json& cost, const Json& entry) {
   return std::nullopt;
 }
 
-Block cost_block(const StudyView& view) {
+Block cost_block(const StudyView& view, std::vector<Verdict>& verdicts) {
   Block block = titled("cost", "A step's time and memory");
   TextTable table =
       number_table({"arm", "k", "m", "ms per step", "learner ms", "tokens/s", "peak MB",
@@ -93,11 +93,10 @@ Block cost_block(const StudyView& view) {
     const bool told =
         name == "routeopd" || name == "full_rkl" || name == "full_fkl" || name == "routeopd-kfull";
     if (told && there && mean && low && high)
-      say(block.words,
-          fmt::format(
-              "The paper has a step of {} taking {} times one of sampled_rkl; here {} times one of {}: {}.",
-              visible(name), number(there, 3), ratio(entry, "relative_total"), visible(compared),
-              name_of(outcome_of(*there - 1, {*mean - 1, *low - 1, *high - 1}))));
+      verdicts.push_back({.effect = fmt::format("time of a step, {} to {}", visible(name), visible(compared)),
+                          .paper = fmt::format("{} times", number(there, 3)),
+                          .here = fmt::format("{} times", ratio(entry, "relative_total")),
+                          .outcome = name_of(outcome_of(*there - 1, {*mean - 1, *low - 1, *high - 1}))});
   }
   if (table.rows().empty()) {
     block.missing.emplace_back("The study has no readable measurement of cost.");
@@ -123,8 +122,8 @@ Block cost_block(const StudyView& view) {
 struct RouteShape {
   std::string k, m;
 };
-std::string growth_sentence(const StudyView& view, const char* key, const char* what, const RouteShape& from,
-                            const RouteShape& to) {
+void add_growth_verdict(const StudyView& view, const char* key, const char* what, const RouteShape& from,
+                        const RouteShape& to, std::vector<Verdict>& verdicts) {
   const auto here = [&](const RouteShape& shape) -> std::optional<double> {
     for (const Json& entry : list_at(view.results.cost, "routes"))
       if (setting_cell(entry, "k") == shape.k && setting_cell(entry, "m") == shape.m)
@@ -136,13 +135,16 @@ std::string growth_sentence(const StudyView& view, const char* key, const char* 
   };
   const std::optional<double> low = here(from), high = here(to), paper_low = paper(from),
                               paper_high = paper(to);
-  if (!low || !high || *low <= 0 || !paper_low || !paper_high) return "";
-  return fmt::format(
-      "From k = {}, m = {} to k = {}, m = {} {} takes {} times as long in the paper, here {} times.", from.k,
-      from.m, to.k, to.m, what, number(*paper_high / *paper_low, 1), number(*high / *low, 1));
+  if (!low || !high || *low <= 0 || !paper_low || !paper_high) return;
+  Verdict verdict = change_verdict(
+      fmt::format("time of {} from k = {}, m = {} to k = {}, m = {}", what, from.k, from.m, to.k, to.m),
+      {*paper_low, *paper_high}, {*low, *high}, kSignificant);
+  verdict.paper = fmt::format("{} times", number(*paper_high / *paper_low, 1));
+  verdict.here = fmt::format("{} times", number(*high / *low, 1));
+  verdicts.push_back(std::move(verdict));
 }
 
-Block route_construction_block(const StudyView& view) {
+Block route_construction_block(const StudyView& view, std::vector<Verdict>& verdicts) {
   Block block = titled("route-construction", "Making the routes of a step, in milliseconds");
   TextTable table = number_table(
       {"k", "m", "top k", "routing", "pair gather", "paper top k", "paper routing", "paper pair gather"});
@@ -157,8 +159,8 @@ Block route_construction_block(const StudyView& view) {
     block.missing.emplace_back("The study has no readable measurement of how routes are made.");
     return block;
   }
-  say(block.words, growth_sentence(view, "top_k_ms", "top k", {"16", "2"}, {"64", "2"}));
-  say(block.words, growth_sentence(view, "gather_ms", "the gather of pairs", {"32", "1"}, {"32", "8"}));
+  add_growth_verdict(view, "top_k_ms", "top k", {"16", "2"}, {"64", "2"}, verdicts);
+  add_growth_verdict(view, "gather_ms", "the gather of pairs", {"32", "1"}, {"32", "8"}, verdicts);
   say(block.words,
       "The paper's steps are of other sizes and on other machines: what can be compared is how the parts "
       "grow with k and m.");
@@ -168,8 +170,9 @@ Block route_construction_block(const StudyView& view) {
 
 }  // namespace
 
-std::vector<Block> cost_blocks(const StudyView& view) {
-  return {cost_block(view), route_construction_block(view)};
+std::vector<Block> cost_blocks(const StudyView& view, std::vector<Verdict>& verdicts) {
+  return shown_blocks({cost_block(view, verdicts), route_construction_block(view, verdicts)},
+                      asked(view.results, "cost"));
 }
 
 }  // namespace routeopd::study

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <array>
 #include <cstddef>
 
 #include "routeopd/table/cells.h"
@@ -35,7 +35,9 @@ std::string order_text(const Level& first, const Level& second, double sign, int
   if (first.interval && second.interval) {
     const bool apart =
         first.interval->low > second.interval->high || first.interval->high < second.interval->low;
-    return !apart ? "the intervals overlap, not shown" : difference > 0 ? "shown" : "the opposite";
+    return !apart           ? name_of(Outcome::kNotShown) + " (the intervals overlap)"
+           : difference > 0 ? name_of(Outcome::kShown)
+                            : name_of(Outcome::kOpposite);
   }
   std::size_t seeds = 0, same = 0;
   for (const std::optional<double>& own : evidence.per_seed) {
@@ -48,7 +50,7 @@ std::string order_text(const Level& first, const Level& second, double sign, int
                  : fmt::format("in {} of {} seed{} as in the paper", same, seeds, seeds == 1 ? "" : "s");
   if (value_text(first.here, digits) == value_text(second.here, digits))
     return fmt::format("no difference at this precision ({})", basis);
-  return fmt::format("{} order ({})", difference > 0 ? "the same" : "the opposite", basis);
+  return fmt::format("{} order ({})", difference > 0 ? "same" : "other", basis);
 }
 
 }  // namespace
@@ -67,11 +69,12 @@ std::string name_of(Outcome outcome) {
   return outcome == Outcome::kShown ? "shown" : outcome == Outcome::kNotShown ? "not shown" : "the opposite";
 }
 
-std::string effect_sentence(const std::string& subject, const std::string& reference, double paper,
-                            const grade::Interval& here) {
-  return fmt::format("The paper has {} {} {} by {}; here the difference is {}: {}.", subject,
-                     paper < 0 ? "below" : "above", reference, number(std::abs(paper), 2), points(here),
-                     name_of(outcome_of(paper, here)));
+Verdict effect_verdict(const std::string& what, const std::string& subject, const std::string& reference,
+                       double paper, const grade::Interval& here) {
+  return {.effect = fmt::format("{}, {} over {}", what, subject, reference),
+          .paper = signed_number(paper, 2),
+          .here = points(here),
+          .outcome = name_of(outcome_of(paper, here))};
 }
 
 std::string order_words(const std::string& reference, const std::vector<Difference>& differences) {
@@ -84,23 +87,62 @@ std::string order_words(const std::string& reference, const std::vector<Differen
   return parts.empty() ? "" : fmt::format("Against {}: {}", reference, listed(parts));
 }
 
-std::string level_sentence(const std::string& what, const Level& first, const Level& second, int digits,
-                           const Evidence& evidence) {
-  const bool higher = first.paper > second.paper;
-  std::string difference, found;
+Verdict level_verdict(const std::string& what, const Level& first, const Level& second, int digits,
+                      const Evidence& evidence) {
+  const auto against = [](const std::string& a, const std::string& b) {
+    return fmt::format("{} against {}", a, b);
+  };
+  Verdict verdict{.effect = fmt::format("{}, {} over {}", what, first.name, second.name),
+                  .paper = against(value_text(first.paper, digits), value_text(second.paper, digits)),
+                  .here = against(value_text(first.here, digits), value_text(second.here, digits)),
+                  .outcome = {}};
   if (evidence.difference) {
     const grade::Interval& here = *evidence.difference;
-    difference =
-        fmt::format(", a difference of {} [{}, {}]{}", signed_number(here.mean, digits),
-                    signed_number(here.low, digits), signed_number(here.high, digits), evidence.basis);
-    found = name_of(outcome_of(first.paper - second.paper, here));
+    verdict.here +=
+        fmt::format(": {} [{}, {}]{}", signed_number(here.mean, digits), signed_number(here.low, digits),
+                    signed_number(here.high, digits), evidence.basis);
+    verdict.outcome = name_of(outcome_of(first.paper - second.paper, here));
   } else {
-    found = order_text(first, second, higher ? 1 : -1, digits, evidence);
+    verdict.here = against(level_text(first, digits), level_text(second, digits));
+    verdict.outcome = order_text(first, second, first.paper > second.paper ? 1 : -1, digits, evidence);
   }
-  return fmt::format("The paper has {} {} for {} than for {} ({} against {}); here {} against {}{}: {}.",
-                     higher ? "higher" : "lower", what, first.name, second.name,
-                     value_text(first.paper, digits), value_text(second.paper, digits),
-                     level_text(first, digits), level_text(second, digits), difference, found);
+  return verdict;
+}
+
+Verdict change_verdict(const std::string& what, const Change& paper, const Change& here, int digits) {
+  const auto text = [&](const Change& change) {
+    return fmt::format("{} → {}", value_text(change.first, digits), value_text(change.last, digits));
+  };
+  const bool same = (paper.last > paper.first) == (here.last > here.first) && here.first != here.last;
+  return {.effect = what,
+          .paper = text(paper),
+          .here = text(here),
+          .outcome = same ? "same direction (no interval)" : "other direction (no interval)"};
+}
+
+report::Block verdict_table(const std::vector<Verdict>& verdicts) {
+  report::Block block = report::titled("verdicts", "The paper's effects, and what this study shows of them");
+  if (verdicts.empty()) return block;
+  table::TextTable table({{"part", table::Align::kLeft},
+                          {"effect", table::Align::kLeft},
+                          {"paper", table::Align::kLeft},
+                          {"here [95 %]", table::Align::kLeft},
+                          {"outcome", table::Align::kLeft}});
+  std::array<std::size_t, 3> counts{};
+  for (const Verdict& verdict : verdicts) {
+    table.add({verdict.part, verdict.effect, verdict.paper, verdict.here, verdict.outcome});
+    for (const Outcome outcome : {Outcome::kShown, Outcome::kNotShown, Outcome::kOpposite})
+      if (verdict.outcome.starts_with(name_of(outcome))) ++counts[static_cast<std::size_t>(outcome)];
+  }
+  const std::size_t decided = counts[0] + counts[1] + counts[2];
+  block.words = fmt::format(
+      "Of {} effects of the paper {} {} shown here, {} not shown (the interval holds 0) and {} the opposite",
+      verdicts.size(), counts[0], counts[0] == 1 ? "is" : "are", counts[1], counts[2]);
+  block.words += decided == verdicts.size()
+                     ? "."
+                     : fmt::format("; {} have no interval to decide by.", verdicts.size() - decided);
+  block.table = std::move(table);
+  return block;
 }
 
 }  // namespace routeopd::study

@@ -1,4 +1,4 @@
-// What a study shows of an effect that the paper has, in sentences that are made by rule, never by hand.
+// What a study shows of an effect that the paper has: rows of one table, made by rule, never by hand.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "routeopd/grade/statistics.h"
+#include "routeopd/report/block.h"
 
 namespace routeopd::study {
 
@@ -26,10 +27,18 @@ Outcome outcome_of(double paper, const grade::Interval& here);
 // "shown", "not shown", "the opposite".
 std::string name_of(Outcome outcome);
 
-// "The paper has routeopd above fixed_mid by 1.10; here the difference is -0.60 [-1.30, +0.10]: not shown."
-// The paper's difference is in points, ours a fraction.
-std::string effect_sentence(const std::string& subject, const std::string& reference, double paper,
-                            const grade::Interval& here);
+// A row: an effect that the paper has, and what became of it here.
+struct Verdict {
+  std::string effect;   // "accuracy, routeopd over fixed_mid"
+  std::string paper;    // "+1.10"
+  std::string here;     // "-0.60 [-1.30, +0.10]"
+  std::string outcome;  // begins with "shown", "not shown" or "the opposite" where an interval decides
+  std::string part{};   // the section of the page that has its table
+};
+
+// A difference with its paired interval: the paper's in points, ours a fraction.
+Verdict effect_verdict(const std::string& what, const std::string& subject, const std::string& reference,
+                       double paper, const grade::Interval& here);
 
 // A variant's difference from a reference.
 struct Difference {
@@ -54,16 +63,24 @@ struct Evidence {
   std::optional<grade::Interval> difference{};  // first - second, paired, in the paper's unit
   // the same for each training seed, where that is all there is
   std::vector<std::optional<double>> per_seed{};
-  std::string basis{};  // after the difference: " on the 112 states that have both"
+  std::string basis{};  // after the difference: ", 112 states"
 };
 
-// "The paper has higher fidelity for routeopd than for sampled_rkl (90.4 against 35.4); here 71.2 [70.0,
-// 72.4] against 65.0 [64.1, 65.9], a difference of +6.2 [+5.1, +7.3]: shown." The paired difference decides
-// where there is one; without it two intervals, which show nothing while they overlap; without those the
-// sentence has the order, and how many seeds agree with it. Numbers have `digits` digits after the point,
-// three significant ones with kSignificant.
+// "fidelity, routeopd over sampled_rkl": the paper 90.4 against 35.4, here 71.2 against 65.0: +6.2 [+5.1,
+// +7.3]. The paired difference decides where there is one; without it two intervals, which show nothing while
+// they overlap; without those the outcome is the order, and how many seeds agree with it. Numbers have
+// `digits` digits after the point, three significant ones with kSignificant.
 inline constexpr int kSignificant = -1;
-std::string level_sentence(const std::string& what, const Level& first, const Level& second, int digits,
-                           const Evidence& evidence = {});
+Verdict level_verdict(const std::string& what, const Level& first, const Level& second, int digits,
+                      const Evidence& evidence = {});
+
+// Of a quantity that goes from one value to another: whether it goes the paper's way. There is no interval.
+struct Change {
+  double first = 0, last = 0;
+};
+Verdict change_verdict(const std::string& what, const Change& paper, const Change& here, int digits);
+
+// All of them as one table; the caption counts the outcomes. Without any the block has no table.
+report::Block verdict_table(const std::vector<Verdict>& verdicts);
 
 }  // namespace routeopd::study

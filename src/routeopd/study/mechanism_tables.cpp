@@ -22,7 +22,7 @@ const ProbeFiles* probe_of(const StudyView& view, const std::string& name, Block
   return nullptr;
 }
 
-Block probed_arms_block(const StudyView& view) {
+Block probed_arms_block(const StudyView& view, std::vector<Verdict>& verdicts) {
   Block block = titled("probe-arms", "Fidelity and leakage of one fresh AdamW step, by state");
   const ProbeFiles* const probe = probe_of(view, "arms", block);
   if (probe == nullptr) return block;
@@ -44,9 +44,8 @@ Block probed_arms_block(const StudyView& view) {
       return ProbedLevel{{name, kStep}, name, paper_number("mean-leakage", name, key)};
     };
     for (const PaperRow& other : paper_table("mean-leakage").rows)
-      if (other.name != "routeopd")
-        say(block.words, step_sentence(*probe, key, of("routeopd"), of(other.name)));
-    say(block.words, step_sentence(*probe, key, of("fixed_mid"), of("rank_matched")));
+      if (other.name != "routeopd") add_step_verdict(*probe, key, of("routeopd"), of(other.name), verdicts);
+    add_step_verdict(*probe, key, of("fixed_mid"), of("rank_matched"), verdicts);
   }
   if (table.rows().empty()) {
     block.missing.emplace_back("The probe \"arms\" has no fresh AdamW step.");
@@ -63,7 +62,7 @@ Block probed_arms_block(const StudyView& view) {
   return block;
 }
 
-Block ladder_block(const StudyView& view) {
+Block ladder_block(const StudyView& view, std::vector<Verdict>& verdicts) {
   Block block = titled("probe-ladder", "routeopd from exact logits to the optimizer");
   const ProbeFiles* const probe = probe_of(view, "ladder", block);
   if (probe == nullptr) return block;
@@ -85,10 +84,10 @@ Block ladder_block(const StudyView& view) {
     const auto of = [&](const char* intervention) {
       return ProbedLevel{{"routeopd", intervention}, intervention, paper_number("ladder", intervention, key)};
     };
-    say(block.words, step_sentence(*probe, key, of("potential_wide"), of("pair_isolated")));
-    say(block.words, step_sentence(*probe, key, of("potential_matched"), of("potential_wide")));
+    add_step_verdict(*probe, key, of("potential_wide"), of("pair_isolated"), verdicts);
+    add_step_verdict(*probe, key, of("potential_matched"), of("potential_wide"), verdicts);
     for (const char* other : {"potential_matched", "saved_adamw", "sgd"})
-      say(block.words, step_sentence(*probe, key, of("fresh_adamw"), of(other)));
+      add_step_verdict(*probe, key, of("fresh_adamw"), of(other), verdicts);
   }
   for (const auto& [key, unit, digits] :
        {std::tuple("target_mae", 1.0, 3), std::tuple("completion", 100.0, 1)}) {
@@ -102,8 +101,8 @@ Block ladder_block(const StudyView& view) {
     };
     const std::optional<Level> fresh = level("fresh_adamw"), matched = level("potential_matched");
     if (fresh && matched)
-      say(block.words, level_sentence(std::string_view(key) == "completion" ? "completion" : "target MAE",
-                                      *fresh, *matched, digits));
+      verdicts.push_back(level_verdict(std::string_view(key) == "completion" ? "completion" : "target MAE",
+                                       *fresh, *matched, digits));
   }
   say_absent(block, absent, "readable row of routeopd in the probe for");
   for (const StudyProbe& each : view.results.probes)
@@ -136,7 +135,7 @@ const Json& strata_of(const ProbeFiles& probe, const std::string& arm, const std
 // Strata of a fresh AdamW step of routeopd, beside the paper's quartiles, and of our arms. Deficit reduction
 // is in percent of mass.
 Block strata_block(const StudyView& view, const std::string& paper, const std::string& title,
-                   const std::vector<StrataColumn>& columns) {
+                   const std::vector<StrataColumn>& columns, std::vector<Verdict>& verdicts) {
   Block block = titled("strata-" + paper, title);
   const ProbeFiles* const probe = probe_of(view, "arms", block);
   if (probe == nullptr) return block;
@@ -173,14 +172,14 @@ Block strata_block(const StudyView& view, const std::string& paper, const std::s
       if (!first || !last || key == paper) continue;  // a quartile's own quantity rises by definition
       std::string words = column.title;
       if (words.ends_with(" %")) words.resize(words.size() - 2);
-      say(block.words,
-          level_sentence(
-              words,
-              {.name = "Q4", .paper = *paper_number(paper, "Q4", key), .here = unit * *last, .interval = {}},
-              {.name = "Q1", .paper = *paper_number(paper, "Q1", key), .here = unit * *first, .interval = {}},
-              key == "deficit_reduction" ? 2 : 1));
+      verdicts.push_back(level_verdict(
+          fmt::format("{} by {}", words, paper == "mismatch" ? "mismatch mass" : "the teacher's entropy"),
+          {.name = "Q4", .paper = *paper_number(paper, "Q4", key), .here = unit * *last, .interval = {}},
+          {.name = "Q1", .paper = *paper_number(paper, "Q1", key), .here = unit * *first, .interval = {}},
+          key == "deficit_reduction" ? 2 : 1));
     }
   }
+  block.words = "One fresh AdamW step; the paper has routeopd alone.";
   block.table = std::move(table);
   return block;
 }
@@ -272,18 +271,22 @@ Block route_cases_block(const StudyView& view) {
 
 }  // namespace
 
-std::vector<Block> mechanism_blocks(const StudyView& view) {
+std::vector<Block> mechanism_blocks(const StudyView& view, std::vector<Verdict>& verdicts) {
   const StrataColumn fidelity{"fidelity", "fidelity %", true}, leakage{"leakage", "leakage %", true},
       reduction{"deficit_reduction", "deficit reduction %", true},
       completion{"completion", "completion %", true};
-  return {probed_arms_block(view),
-          ladder_block(view),
-          strata_block(view, "mismatch", "routeopd by quartile of mismatch mass",
-                       {fidelity, leakage, reduction, completion}),
-          strata_block(view, "entropy", "routeopd by quartile of the teacher's entropy",
-                       {{"entropy", "entropy", false}, fidelity, leakage, reduction}),
-          strata_by_concentration(view),
-          route_cases_block(view)};
+  const bool asked_for = asked(view.results, "mechanism");
+  std::vector<Block> blocks = shown_blocks({probed_arms_block(view, verdicts)}, asked_for);
+  std::vector<Block> of_routeopd = {
+      ladder_block(view, verdicts),
+      strata_block(view, "mismatch", "routeopd by quartile of mismatch mass",
+                   {fidelity, leakage, reduction, completion}, verdicts),
+      strata_block(view, "entropy", "routeopd by quartile of the teacher's entropy",
+                   {{"entropy", "entropy", false}, fidelity, leakage, reduction}, verdicts),
+      strata_by_concentration(view), route_cases_block(view)};
+  for (Block& block : shown_blocks(std::move(of_routeopd), asked_for && !left_out(view.results, "routeopd")))
+    blocks.push_back(std::move(block));
+  return blocks;
 }
 
 }  // namespace routeopd::study

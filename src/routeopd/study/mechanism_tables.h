@@ -8,6 +8,7 @@
 
 namespace routeopd::study {
 
-std::vector<Block> mechanism_blocks(const StudyView& view);
+// What they show of the paper\'s effects is added to `verdicts`.
+std::vector<Block> mechanism_blocks(const StudyView& view, std::vector<Verdict>& verdicts);
 
 }  // namespace routeopd::study

@@ -9,7 +9,6 @@
 
 #include "routeopd/base/philox.h"
 #include "routeopd/report/tolerant_files.h"
-#include "routeopd/study/effects.h"
 #include "routeopd/table/cells.h"
 
 namespace routeopd::study {
@@ -95,20 +94,20 @@ std::string spread_cell(const Json& row, const char* key) {
   return fmt::format("{} {}", table::percent(mean, 1), table::interval(*low, *high, 1));
 }
 
-std::string step_sentence(const report::ProbeFiles& probe, const char* key, const ProbedLevel& first,
-                          const ProbedLevel& second) {
+void add_step_verdict(const report::ProbeFiles& probe, const char* key, const ProbedLevel& first,
+                      const ProbedLevel& second, std::vector<Verdict>& verdicts) {
   const auto level = [&](const ProbedLevel& each) {
     return level_of(probe.row(each.step.name, each.step.intervention), key, each);
   };
   const std::optional<Level> a = level(first), b = level(second);
-  if (!a || !b) return "";
+  if (!a || !b) return;
   Evidence evidence;
   if (const std::optional<ProbeContrast> found = probe_contrast(probe, first.step, second.step, key)) {
     const grade::Interval& difference = found->difference;
     evidence.difference = grade::Interval{100 * difference.mean, 100 * difference.low, 100 * difference.high};
-    evidence.basis = fmt::format(" on the {} states that have both", found->states);
+    evidence.basis = fmt::format(", {} states", found->states);
   }
-  return level_sentence(key, *a, *b, 1, evidence);
+  verdicts.push_back(level_verdict(key, *a, *b, 1, evidence));
 }
 
 }  // namespace routeopd::study

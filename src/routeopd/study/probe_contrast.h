@@ -5,9 +5,11 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "routeopd/grade/statistics.h"
 #include "routeopd/report/run_files.h"
+#include "routeopd/study/effects.h"
 
 namespace routeopd::study {
 
@@ -41,8 +43,8 @@ struct ProbedLevel {
   std::optional<double> paper;
 };
 
-// The paper's order of two steps on the same states beside ours; empty where either is unknown.
-std::string step_sentence(const report::ProbeFiles& probe, const char* key, const ProbedLevel& first,
-                          const ProbedLevel& second);
+// The paper's order of two steps on the same states beside ours; nothing where either is unknown.
+void add_step_verdict(const report::ProbeFiles& probe, const char* key, const ProbedLevel& first,
+                      const ProbedLevel& second, std::vector<Verdict>& verdicts);
 
 }  // namespace routeopd::study

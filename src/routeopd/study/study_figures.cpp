@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "routeopd/report/arms.h"
 #include "routeopd/report/charts/eval_charts.h"
 #include "routeopd/report/charts/route_records.h"
 #include "routeopd/report/charts/state_pictures.h"
@@ -10,6 +11,7 @@
 #include "routeopd/study/cost_tradeoff.h"
 #include "routeopd/study/phase_portrait.h"
 #include "routeopd/study/probe_contrast.h"
+#include "routeopd/study/study_suites.h"
 
 namespace routeopd::study {
 namespace {
@@ -64,6 +66,35 @@ Block composition(const StudyResults& study) {
   return report::composition_figure(shares);
 }
 
+// Every figure of a study that was run.
+std::vector<Block> figures_of(const StudyResults& study) {
+  std::vector<Block> blocks;
+  const StudyGrades grades(study);
+  const ProbeFiles none;
+  const ProbeFiles* const arms = study.probe("arms");
+  const auto pictured = std::find_if(study.probes.begin(), study.probes.end(),
+                                     [](const StudyProbe& probe) { return probe.files.example.is_object(); });
+  const Json example = pictured == study.probes.end() ? Json() : pictured->files.example;
+  const auto add = [&](Block block, bool asked_for) {
+    if (asked_for || !block.chart.is_null()) blocks.push_back(std::move(block));
+  };
+  const bool probed = asked(study, "mechanism"), routed = probed && !left_out(study, "routeopd");
+  add(cost_tradeoff(study, grades), asked(study, "cost") && asked(study, "main"));
+  // Without an ablation it would have the main arms alone.
+  const bool ablated = std::any_of(study.runs.begin(), study.runs.end(), [](const StudyRun& run) {
+    const report::Arm* const arm = report::find_arm(run.name);
+    return arm != nullptr && !arm->main;
+  });
+  if (ablated || asked(study, "ablations")) add(component_contrasts(grades), ablated);
+  if (arms != nullptr || probed) add(phase_portrait(study, grades), probed);
+  add(dynamics(study), asked(study, "dynamics"));
+  if (asked(study, "behaviour")) add(composition(study), true);
+  add(report::route_records_of(arms != nullptr ? *arms : none, "routeopd", kStep), routed);
+  add(report::scalar_credit_figure(example), routed);
+  add(report::operator_figure(example), routed);
+  return blocks;
+}
+
 }  // namespace
 
 Block dynamics_figure(const std::vector<report::CurvePoint>& points) {
@@ -84,22 +115,18 @@ Block dynamics_figure(const std::vector<report::CurvePoint>& points) {
   return block;
 }
 
-Section study_figures(const StudyResults& study) {
-  Section section{.title = "Figures", .blocks = {}};
-  const StudyGrades grades(study);
-  const ProbeFiles none;
-  const ProbeFiles* const arms = study.probe("arms");
-  const auto pictured = std::find_if(study.probes.begin(), study.probes.end(),
-                                     [](const StudyProbe& probe) { return probe.files.example.is_object(); });
-  const Json example = pictured == study.probes.end() ? Json() : pictured->files.example;
-  section.blocks.push_back(cost_tradeoff(study, grades));
-  section.blocks.push_back(component_contrasts(grades));
-  section.blocks.push_back(phase_portrait(study, grades));
-  section.blocks.push_back(dynamics(study));
-  section.blocks.push_back(composition(study));
-  section.blocks.push_back(report::route_records_of(arms != nullptr ? *arms : none, "routeopd", kStep));
-  section.blocks.push_back(report::scalar_credit_figure(example));
-  section.blocks.push_back(report::operator_figure(example));
+Section study_figures(const StudyResults& study, const std::vector<std::string>& suites) {
+  Section section{.title = "Figures", .blocks = figures_of(study)};
+  const StudyBySuite split = by_suite(study, suites);
+  if (split.pooled) {
+    for (Block& own : figures_of(*split.pooled)) {
+      const auto same = std::find_if(section.blocks.begin(), section.blocks.end(), [&](const Block& block) {
+        return block.id == own.id && is_by_suite(own.id);
+      });
+      if (same != section.blocks.end()) *same = std::move(own);
+    }
+  }
+  add_suites(split, figures_of, section.blocks);
   return section;
 }
 

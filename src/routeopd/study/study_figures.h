@@ -14,7 +14,9 @@ namespace routeopd::study {
 // missing.
 report::Block dynamics_figure(const std::vector<report::CurvePoint>& points);
 
-// Every figure; one whose data are not there says so.
-report::Section study_figures(const StudyResults& study);
+// Every figure of what was run. One that was asked for and whose data are not there says so; one that was
+// never asked for is absent.
+// `suites` as in study_tables().
+report::Section study_figures(const StudyResults& study, const std::vector<std::string>& suites = {});
 
 }  // namespace routeopd::study

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "routeopd/grade/compare.h"
+#include "routeopd/report/tolerant_files.h"
 #include "routeopd/table/visible_text.h"
 
 namespace routeopd::study {
@@ -30,10 +31,10 @@ std::optional<grade::Correctness> reordered(const grade::EvalSuite& suite,
 
 }  // namespace
 
-StudyGrades::StudyGrades(const StudyResults& study) {
+StudyGrades::StudyGrades(const StudyResults& study, const std::vector<StudyRun>& runs) {
   if (study.base) add(kBase, 0, *study.base);
   if (study.teacher) add(kTeacher, 0, *study.teacher);
-  for (const StudyRun& run : study.runs) add(run.name, run.seed, run.eval);
+  for (const StudyRun& run : runs) add(run.name, run.seed, run.eval);
 }
 
 void StudyGrades::add(const std::string& name, std::int64_t seed, const report::EvalFiles& eval) {
@@ -173,6 +174,21 @@ std::optional<Contrast> StudyGrades::contrast(const std::string& first, const st
   const Suites a = pooled(first, seeds, only), b = pooled(second, seeds, only);
   if (a.empty()) return std::nullopt;
   return Contrast{grade::paired_contrast(a, b, grade::Bootstrap{}), seeds.size()};
+}
+
+std::optional<PairedGrades> StudyGrades::paired(const std::string& first, const std::string& second) const {
+  const std::vector<std::int64_t> seeds = shared_seeds(first, second);
+  if (seeds.empty()) return std::nullopt;
+  return PairedGrades{pooled(first, seeds, {}), pooled(second, seeds, {})};
+}
+
+std::vector<SuiteIdentity> StudyGrades::identities() const {
+  std::vector<SuiteIdentity> all;
+  for (std::size_t s = 0; s < suites_.size(); ++s) {
+    const Json suites = reference_->summary.value("suites", Json::object());
+    all.push_back({suites_[s], report::text_at(suites.value(suites_[s], Json()), "sha256"), problems_[s]});
+  }
+  return all;
 }
 
 std::optional<Contrast> StudyGrades::label_contrast(const std::string& first, const std::string& second,

@@ -26,11 +26,27 @@ struct Contrast {
   std::size_t seeds = 0;       // that both have
 };
 
+// Two variants' grades over the seeds that both have, suite by suite.
+struct PairedGrades {
+  std::vector<grade::Correctness> first, second;
+};
+
+// What tells a suite from others.
+struct SuiteIdentity {
+  std::string name, sha256;           // of its file
+  std::vector<std::string> problems;  // in the order of the grades
+
+  bool operator==(const SuiteIdentity&) const = default;
+};
+
 class StudyGrades {
  public:
   // The base's evaluation says what is compared; where it is missing, the first that can be read. Evaluations
   // of another protocol are skipped.
-  explicit StudyGrades(const StudyResults& study);
+  explicit StudyGrades(const StudyResults& study) : StudyGrades(study, study.runs) {}
+
+  // The same with other runs beside the base and the teacher: those at one shared learning rate.
+  StudyGrades(const StudyResults& study, const std::vector<StudyRun>& runs);
 
   // A sentence for each evaluation that was skipped.
   const std::vector<std::string>& missing() const { return missing_; }
@@ -48,6 +64,10 @@ class StudyGrades {
   std::optional<Contrast> contrast(const std::string& first, const std::string& second,
                                    const Only& only = {}) const;
   std::optional<grade::Interval> average(const std::string& name, const Only& only) const;
+
+  // For statistics over several studies. None where no seed is shared.
+  std::optional<PairedGrades> paired(const std::string& first, const std::string& second) const;
+  std::vector<SuiteIdentity> identities() const;
 
   // The share of responses with a label, second - first. None where a seed that both have is not labelled
   // whole in both.

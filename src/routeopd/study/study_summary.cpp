@@ -7,6 +7,7 @@
 #include "routeopd/formats/json_file.h"
 #include "routeopd/study/effects.h"
 #include "routeopd/study/study_grades.h"
+#include "routeopd/study/study_view.h"
 #include "routeopd/table/text_table.h"
 
 namespace routeopd::study {
@@ -14,16 +15,6 @@ namespace {
 
 double plain_mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-std::string sentence(const StudySummary& summary) {
-  std::vector<Difference> differences;
-  for (const VariantSummary& row : summary.variants)
-    if (row.name != summary.reference) differences.push_back({row.name, row.contrast});
-  return fmt::format(
-      "{}; the intervals are over problems for these training seeds, and say nothing of how others would "
-      "fare.\n",
-      order_words(summary.reference, differences));
 }
 
 }  // namespace
@@ -56,6 +47,7 @@ StudySummary summarize(const StudyFiles& files, const StudyResults& results) {
     row.average = plain_mean(row.per_seed);
     summary.variants.push_back(std::move(row));
   }
+  summary.rates = rates_sentence(results);
   for (const Json& note : formats::value_or_null(files.manifest(), "notes"))
     if (note.is_string()) summary.notes.push_back(note.get<std::string>());
   for (const auto& item : files.manifest()["parts"].items()) {
@@ -80,7 +72,7 @@ std::string summary_text(const StudySummary& summary) {
                  row.name == summary.reference ? "" : points(row.contrast)});
     if (summary.teacher >= 0) table.add({"teacher", percent(summary.teacher), "", ""});
     text = table.text();
-    if (summary.variants.size() > 1) text += fmt::format("\n{}", sentence(summary));
+    if (!summary.rates.empty()) text += fmt::format("\n{}\n", summary.rates);
   }
   for (const std::string& note : summary.notes) text += fmt::format("{}\n", note);
   return text;
@@ -100,6 +92,7 @@ Json json_of(const StudySummary& summary) {
           {"teacher", share(summary.teacher)},
           {"samples", summary.samples},
           {"arms", arms},
+          {"rates", summary.rates},
           {"notes", summary.notes}};
 }
 

@@ -23,6 +23,7 @@ struct StudySummary {
   std::string reference;           // what the contrasts are with; empty: no run is complete
   double base = -1, teacher = -1;  // Avg@n; below 0: not there
   std::vector<VariantSummary> variants;
+  std::string rates;               // which learning rates the arms have, in a sentence; may be empty
   std::vector<std::string> notes;  // of the study, and of its parts: what is missing, and why
 };
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "routeopd/report/arms.h"
@@ -119,9 +120,91 @@ void say_absent(Block& block, const std::vector<std::string>& names, std::string
   if (!names.empty()) block.missing.push_back(fmt::format("No {}: {}.", what, listed(names)));
 }
 
-std::string seeds_sentence(const StudyView& view) {
+bool asked(const StudyResults& study, std::string_view part) {
+  if (!study.manifest.is_object()) return false;
+  const auto parts = study.manifest.find("parts");
+  return parts != study.manifest.end() && parts->is_object() && parts->contains(part);
+}
+
+bool left_out(const StudyResults& study, std::string_view name) {
+  const Json options = study.manifest.is_object() ? study.manifest.value("options", Json()) : Json();
+  const Json& arms = list_at(options, "arms");
+  return !arms.empty() && std::find(arms.begin(), arms.end(), Json(name)) == arms.end();
+}
+
+bool was_run(const StudyResults& study, const std::string& name) {
+  if (name != kBase && name != kTeacher) return !study.runs_of(name).empty();
+  const Json evals = study.manifest.is_object() ? study.manifest.value("evals", Json()) : Json();
+  return !text_at(evals, name.c_str()).empty();
+}
+
+std::vector<Block> shown_blocks(std::vector<Block> blocks, bool asked_for) {
+  if (!asked_for)
+    std::erase_if(blocks, [](const Block& block) { return !block.table && block.chart.is_null(); });
+  return blocks;
+}
+
+void say_absent_runs(const StudyResults& study, Block& block, std::vector<std::string> names,
+                     std::string_view what) {
+  std::erase_if(names, [&](const std::string& name) { return !was_run(study, name); });
+  say_absent(block, names, what);
+}
+
+std::vector<std::string> compared_names(const StudyView& view) {
+  const Json& manifest = view.results.manifest;
+  const Json options = manifest.is_object() ? manifest.value("options", Json()) : Json();
+  std::vector<std::string> names;
+  for (const Json& arm : list_at(options, "arms"))
+    if (arm.is_string()) names.push_back(arm.get<std::string>());
+  if (names.empty()) names = main_arms();
+  std::erase_if(names, [&](const std::string& name) { return !view.grades.has(name); });
+  return names;
+}
+
+std::string main_reference(const StudyView& view) {
+  if (view.grades.has(kMainReference)) return kMainReference;
+  const std::vector<std::string> names = compared_names(view);
+  return names.empty() ? "" : names.front();
+}
+
+std::optional<double> rate_of(const std::vector<StudyRun>& runs, const std::string& name) {
+  std::optional<double> found;
+  for (const StudyRun& run : runs) {
+    if (run.name != name) continue;
+    const std::optional<double> own = number_at(run.files.recipe, {"optimizer", "lr"});
+    if (!own || (found && *found != *own)) return std::nullopt;
+    found = own;
+  }
+  return found;
+}
+
+std::vector<double> rates_of(const std::vector<StudyRun>& runs) {
+  std::vector<double> rates;
+  for (const std::string& name : main_arms())
+    if (const std::optional<double> rate = rate_of(runs, name)) rates.push_back(*rate);
+  std::sort(rates.begin(), rates.end());
+  rates.erase(std::unique(rates.begin(), rates.end()), rates.end());
+  return rates;
+}
+
+std::size_t most_seeds(const std::vector<StudyRun>& runs) {
+  std::map<std::string, std::size_t> seeds;
   std::size_t most = 0;
-  for (const StudyRun& run : view.results.runs) most = std::max(most, view.results.runs_of(run.name).size());
+  for (const StudyRun& run : runs) most = std::max(most, ++seeds[run.name]);
+  return most;
+}
+
+std::string rates_sentence(const StudyResults& study) {
+  const std::vector<double> rates = rates_of(study.runs);
+  if (rates.empty()) return "";
+  if (rates.size() == 1) return fmt::format("All arms at learning rate {}.", significant(rates.front()));
+  return study.tuning ? "Each arm at its own learning rate, chosen on validation problems that are neither "
+                        "trained on nor held out."
+                      : "Each arm at its own learning rate.";
+}
+
+std::string seeds_sentence(const StudyView& view) {
+  const std::size_t most = most_seeds(view.results.runs);
   return fmt::format(
       "Intervals are 95 % of a paired bootstrap over {} problems of {} samples, {}; they say nothing of how "
       "{} would fare.",

@@ -95,11 +95,47 @@ std::optional<double> paper_difference(std::string_view id, std::string_view row
 // it does not compare.
 std::optional<double> paper_contrast(const std::string& arm);
 
+// The arms that a study compares, as far as they were graded: those that the user named, or else the main
+// ones.
+std::vector<std::string> compared_names(const StudyView& view);
+
+// What they are compared with: sampled_rkl, or the first where it was not run; empty where nothing was.
+std::string main_reference(const StudyView& view);
+
+// The learning rate of a variant's runs; none where they do not say, or differ.
+std::optional<double> rate_of(const std::vector<StudyRun>& runs, const std::string& name);
+
+// Learning rates of the main arms, ascending, each once.
+std::vector<double> rates_of(const std::vector<StudyRun>& runs);
+
+// How many seeds the variant with the most of them has.
+std::size_t most_seeds(const std::vector<StudyRun>& runs);
+
+// "Each arm at its own learning rate, chosen on validation problems." or which rate all have; empty where runs
+// do not say.
+std::string rates_sentence(const StudyResults& study);
+
 // Adds a sentence to words.
 void say(std::string& words, std::string_view sentence);
 
+// A page shows what was run. Whether the user asked for a part of the study: study.json has it.
+bool asked(const StudyResults& study, std::string_view part);
+
+// Whether the study keeps to some arms and has none of this name.
+bool left_out(const StudyResults& study, std::string_view name);
+
+// Whether the study has runs of this name; of the base and the teacher, an evaluation that it names.
+bool was_run(const StudyResults& study, const std::string& name);
+
+// What is left of a part's blocks: all where the part was asked for, else those that have something to show.
+std::vector<Block> shown_blocks(std::vector<Block> blocks, bool asked_for);
+
 // "No run with a readable evaluation: a, b and c." where there are any.
 void say_absent(Block& block, const std::vector<std::string>& names, std::string_view what);
+
+// The same of those among them that were run.
+void say_absent_runs(const StudyResults& study, Block& block, std::vector<std::string> names,
+                     std::string_view what);
 
 // How many seeds, problems and samples the intervals rest on, and what they leave open.
 std::string seeds_sentence(const StudyView& view);

@@ -33,6 +33,15 @@ std::map<double, std::pair<std::string, std::string>> variants_by(const StudyRes
   return sorted;
 }
 
+// Whether a value beside the study's own was run, or was to be.
+bool is_swept(const StudyResults& study, char letter) {
+  const std::string prefix = fmt::format("{}-{}", kDefault, letter);
+  if (std::any_of(study.runs.begin(), study.runs.end(),
+                  [&](const StudyRun& run) { return run.name.starts_with(prefix); }))
+    return true;
+  return asked(study, "sweeps") && !left_out(study, kDefault);
+}
+
 // What a probe of the study says of an arm; else what its runs said at their first step, which is the
 // untrained student's and knows coverage and retained mass, on responses of its own.
 std::optional<double> arm_number(const StudyResults& study, const std::string& name, const char* key) {
@@ -49,12 +58,13 @@ const Json& step_of(const StudyResults& study, const std::string& name) {
 }
 
 // A value of the setting against the default, where the paper has both.
-std::string default_sentence(const std::string& paper, const std::string& value,
-                             const std::string& default_value, const Contrast& contrast, char letter) {
+void add_default_verdict(const std::string& paper, const std::string& value, const std::string& default_value,
+                         const Contrast& contrast, char letter, std::vector<Verdict>& verdicts) {
   const std::optional<double> there = paper_difference(paper, value, default_value, "avg");
-  if (!there) return "";
-  return effect_sentence(fmt::format("{} = {}", letter, value), fmt::format("{} = {}", letter, default_value),
-                         *there, contrast.difference);
+  if (!there) return;
+  verdicts.push_back(effect_verdict("accuracy", fmt::format("{} = {}", letter, value),
+                                    fmt::format("{} = {}", letter, default_value), *there,
+                                    contrast.difference));
 }
 
 // The ends of a sweep, as far as the paper has them.
@@ -70,8 +80,8 @@ class Ends {
       levels_.push_back(
           {.name = fmt::format("{} = {}", letter_, value), .paper = *there, .here = *here, .interval = {}});
   }
-  std::string sentence(const std::string& what, int digits) const {
-    return levels_.size() < 2 ? "" : level_sentence(what, levels_.back(), levels_.front(), digits);
+  void add_to(std::vector<Verdict>& verdicts, const std::string& what, int digits) const {
+    if (levels_.size() > 1) verdicts.push_back(level_verdict(what, levels_.back(), levels_.front(), digits));
   }
 
  private:
@@ -86,7 +96,7 @@ std::optional<double> hundred(std::optional<double> fraction) {
   return 100 * *fraction;
 }
 
-Block support_block(const StudyView& view) {
+Block support_block(const StudyView& view, std::vector<Verdict>& verdicts) {
   Block block = titled("support-sweep", "Size of the support, k");
   TextTable table = number_table({"k", average_name(view) + " %", "seeds", "sd over seeds",
                                   "over the default [95 %]", "fidelity % [95 %]", "leakage % [95 %]",
@@ -112,7 +122,7 @@ Block support_block(const StudyView& view) {
                significant(arm_number(view.results, name, "relative_loss_variance")),
                percent(arm_number(view.results, name, "coverage"), 1), paper_cell("support", k, "avg", 2),
                paper_cell("support", k, "fidelity", 1), paper_cell("support", k, "leakage", 1)});
-    if (contrast) say(block.words, default_sentence("support", k, default_value, *contrast, 'k'));
+    if (contrast) add_default_verdict("support", k, default_value, *contrast, 'k', verdicts);
     if (paper_number("support", k, "fidelity") && !step.is_null()) known.emplace_back(k, name);
   }
   if (known.size() > 1) {
@@ -121,15 +131,15 @@ Block support_block(const StudyView& view) {
         return ProbedLevel{
             {of.second, kStep}, fmt::format("k = {}", of.first), paper_number("support", of.first, key)};
       };
-      say(block.words,
-          step_sentence(*view.results.probe("support"), key, level(known.back()), level(known.front())));
+      add_step_verdict(*view.results.probe("support"), key, level(known.back()), level(known.front()),
+                       verdicts);
     }
   }
   if (table.rows().empty()) {
     block.missing.emplace_back("The study has no run of routeopd with a known k.");
     return block;
   }
-  if (view.results.probe("support") == nullptr)
+  if (view.results.probe("support") == nullptr && asked(view.results, "mechanism"))
     block.missing.emplace_back("The study has no probe \"support\": fidelity and leakage are not known.");
   say(block.words,
       fmt::format("The paper's vocabulary has some 150,000 ids, and at k = 32 its support holds {} % of the "
@@ -140,7 +150,7 @@ Block support_block(const StudyView& view) {
   return block;
 }
 
-Block pairs_block(const StudyView& view) {
+Block pairs_block(const StudyView& view, std::vector<Verdict>& verdicts) {
   Block block = titled("pair-sweep", "Number of sampled pairs, m");
   TextTable table =
       number_table({"m", average_name(view) + " %", "seeds", "sd over seeds", "over the default [95 %]",
@@ -168,12 +178,13 @@ Block pairs_block(const StudyView& view) {
                significant(arm_number(view.results, name, "relative_loss_variance")),
                percent(arm_number(view.results, name, "coverage"), 1), paper_cell("pairs", m, "avg", 2),
                paper_cell("pairs", m, "loss_variance", 3), paper_cell("pairs", m, "coverage", 1)});
-    if (contrast) say(block.words, default_sentence("pairs", m, default_value, *contrast, 'm'));
+    if (contrast) add_default_verdict("pairs", m, default_value, *contrast, 'm', verdicts);
     variance.add(m, arm_number(view.results, name, "loss_variance"));
     coverage.add(m, hundred(arm_number(view.results, name, "coverage")));
   }
-  say(block.words, variance.sentence("loss variance", kSignificant));
-  say(block.words, coverage.sentence("coverage", 1));
+  variance.add_to(verdicts, "loss variance", kSignificant);
+  coverage.add_to(verdicts, "coverage", 1);
+  block.words = "Paired with the default on the same problems and seeds.";
   if (rows.empty())
     block.missing.emplace_back("The study has no run of routeopd with a known m.");
   else
@@ -183,8 +194,11 @@ Block pairs_block(const StudyView& view) {
 
 }  // namespace
 
-std::vector<Block> sweep_blocks(const StudyView& view) {
-  return {support_block(view), pairs_block(view)};
+std::vector<Block> sweep_blocks(const StudyView& view, std::vector<Verdict>& verdicts) {
+  std::vector<Block> blocks;
+  if (is_swept(view.results, 'k')) blocks.push_back(support_block(view, verdicts));
+  if (is_swept(view.results, 'm')) blocks.push_back(pairs_block(view, verdicts));
+  return blocks;
 }
 
 }  // namespace routeopd::study

@@ -47,15 +47,7 @@ std::map<std::int64_t, PathPoint> path_of(const StudyView& view, const std::stri
   return path;
 }
 
-std::string change_words(const std::string& what, double paper_first, double paper_last, double first,
-                         double last) {
-  const bool same = (paper_last > paper_first) == (last > first) && first != last;
-  return fmt::format("The paper's routeopd has {} going from {} to {}; here from {} to {}: {}.", what,
-                     number(paper_first, 2), number(paper_last, 2), number(first, 2), number(last, 2),
-                     same ? "the same direction (no interval)" : "not the same direction (no interval)");
-}
-
-Block dynamics_block(const StudyView& view) {
+Block dynamics_block(const StudyView& view, std::vector<Verdict>& verdicts) {
   Block block = titled("training-dynamics", "Training over its steps");
   TextTable table =
       number_table({"arm", "step", "seeds", average_name(view) + " %", "mass %", "fidelity %", "leakage %",
@@ -82,8 +74,10 @@ Block dynamics_block(const StudyView& view) {
       const std::optional<double> first = path.begin()->second.*member, last = path.rbegin()->second.*member;
       const std::string row = fmt::format("routeopd {}", what);
       if (first && last && path.size() > 1)
-        say(block.words, change_words(what, *paper_number("dynamics", row, "first"),
-                                      *paper_number("dynamics", row, "last"), 100 * *first, 100 * *last));
+        verdicts.push_back(
+            change_verdict(fmt::format("{} of routeopd over training, %", what),
+                           {*paper_number("dynamics", row, "first"), *paper_number("dynamics", row, "last")},
+                           {100 * *first, 100 * *last}, 2));
     };
     change("accuracy", &PathPoint::accuracy);
     change("mass", &PathPoint::mass);
@@ -103,10 +97,12 @@ Block dynamics_block(const StudyView& view) {
       if (run.files.probe.empty()) return std::nullopt;
       return number_at(run.files.probe.back(), {"mass"});
     };
-    say(block.words,
-        level_sentence("mass at the end", level("routeopd"), level(arm), 2,
-                       {.difference = {}, .per_seed = seed_differences(view.results, "routeopd", arm, own)}));
+    verdicts.push_back(
+        level_verdict("mass at the end, %", level("routeopd"), level(arm), 2,
+                      {.difference = {}, .per_seed = seed_differences(view.results, "routeopd", arm, own)}));
   }
+  block.words =
+      "Means over the seeds that were looked at on the way; mass on the untrained student's states.";
   if (table.rows().empty())
     block.missing.emplace_back("No run of a main arm has evaluations or probed steps that can be read.");
   else
@@ -132,7 +128,7 @@ bool routes_nothing(const std::string& arm) {
   return routing::objective_from({{"arm", preset}}).loss != routing::Loss::kRouted;
 }
 
-Block stability_block(const StudyView& view) {
+Block stability_block(const StudyView& view, std::vector<Verdict>& verdicts) {
   Block block = titled("stability", "The last step of training, mean over seeds");
   std::vector<std::string> titles = {"arm"}, absent;
   for (const Endpoint& endpoint : kEndpoints) {
@@ -172,12 +168,11 @@ Block stability_block(const StudyView& view) {
     const double unit = endpoint.fraction ? 100 : 1;
     std::string what = endpoint.title;
     if (what.ends_with(" %")) what.resize(what.size() - 2);
-    say(block.words,
-        level_sentence(
-            what, {.name = "routeopd", .paper = *paper, .here = unit * *here, .interval = {}},
-            {.name = "sampled_rkl", .paper = *paper_other, .here = unit * *other, .interval = {}},
-            endpoint.digits,
-            {.difference = {}, .per_seed = seed_differences(view.results, "routeopd", "sampled_rkl", own)}));
+    verdicts.push_back(level_verdict(
+        what, {.name = "routeopd", .paper = *paper, .here = unit * *here, .interval = {}},
+        {.name = "sampled_rkl", .paper = *paper_other, .here = unit * *other, .interval = {}},
+        endpoint.digits,
+        {.difference = {}, .per_seed = seed_differences(view.results, "routeopd", "sampled_rkl", own)}));
   }
   if (const std::optional<double> entropy = mean_of(teacher))
     say(block.words,
@@ -186,18 +181,22 @@ Block stability_block(const StudyView& view) {
   const auto first = first_metric(view.results, "routeopd", "routed_share"),
              last = last_metric(view.results, "routeopd", "routed_share");
   if (first && last)
-    say(block.words,
-        change_words("routed tokens", *paper_number("endpoints", "routeopd routed_share", "first"),
-                     *paper_number("endpoints", "routeopd routed_share", "last"), 100 * *first, 100 * *last));
-  say_absent(block, absent, "readable metrics of");
+    verdicts.push_back(change_verdict("routed tokens of routeopd over training, %",
+                                      {*paper_number("endpoints", "routeopd routed_share", "first"),
+                                       *paper_number("endpoints", "routeopd routed_share", "last")},
+                                      {100 * *first, 100 * *last}, 2));
+  say_absent_runs(view.results, block, absent, "readable metrics of");
   if (!table.rows().empty()) block.table = std::move(table);
   return block;
 }
 
 }  // namespace
 
-std::vector<Block> training_blocks(const StudyView& view) {
-  return {dynamics_block(view), stability_block(view)};
+std::vector<Block> training_blocks(const StudyView& view, std::vector<Verdict>& verdicts) {
+  std::vector<Block> blocks = shown_blocks({dynamics_block(view, verdicts)}, asked(view.results, "dynamics"));
+  for (Block& block : shown_blocks({stability_block(view, verdicts)}, asked(view.results, "main")))
+    blocks.push_back(std::move(block));
+  return blocks;
 }
 
 }  // namespace routeopd::study

@@ -1,6 +1,6 @@
 // What every figure shares: a Vega-Lite specification with its data inside and our type, axes and colours;
 // the same data as a table, for those who cannot see the figure; labels that do not cover each other.
-// Internal to charts/.
+// For charts/ and the figures of the study.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
