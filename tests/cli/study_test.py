@@ -356,6 +356,10 @@ class Tune(Case):
         for arm in record["arms"]:
             self.assertEqual([point["lr"] for point in arm["rates"] if point["lr"] in record["lrs"]], record["lrs"])
             self.assertEqual(len(arm["rates"]), 3 + arm["extended"])
+            sizes = [point["rms"] for point in arm["rates"]]
+            self.assertEqual(sizes, sorted(sizes), "a larger rate moves further")
+            for point in arm["rates"]:
+                self.assertTrue(0 < point["completion"] <= 1 and 0 <= point["overshoot"] <= 1, point)
             best = max(point["mean"] for point in arm["rates"])
             self.assertEqual(arm["lr"], min(p["lr"] for p in arm["rates"] if p["mean"] >= best - 0.003 - 1e-12))
         own = {arm["arm"]: arm["lr"] for arm in record["arms"]}

@@ -151,7 +151,10 @@ class StudyDriver {
       std::error_code ignored;  // a trial is its metrics and its evaluation
       std::filesystem::remove_all(files_.path() / StudyFiles::trial_path(*trial) / "checkpoints", ignored);
     }
-    write(chosen_rates(options_, done));
+    Tuning tuning = chosen_rates(options_, done);
+    tell({.part = now_.part, .what = "sizes of updates"});
+    measure_step_sizes(tuning, pair(), options_);
+    write(tuning);
     files_.put(StudyFiles::kTuning);
   }
 

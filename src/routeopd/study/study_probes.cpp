@@ -8,6 +8,7 @@
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/probe/bank_file.h"
 #include "routeopd/probe/run_probe.h"
+#include "routeopd/probe/step_size.h"
 #include "routeopd/study/study_pace.h"
 
 namespace routeopd::study {
@@ -19,6 +20,8 @@ using probe::Intervention;
 // Prompts whose answers the states are chosen from, to begin with: responses of the laboratory have some 25
 // states.
 constexpr std::size_t kBankPrompts = 128;
+// States that are enough for a mean of targets; every rate of every arm rescores them.
+constexpr std::int64_t kTunedStates = 256;
 
 std::vector<probe::ProbeArm> arms_of(const StudyOptions& options, const std::vector<Family>& families,
                                      const std::vector<std::string>& beside) {
@@ -28,9 +31,18 @@ std::vector<probe::ProbeArm> arms_of(const StudyOptions& options, const std::vec
   return arms;
 }
 
+probe::BankOptions bank_options(const StudyOptions& options, std::uint64_t seed) {
+  probe::BankOptions wanted;
+  wanted.states = options.states;
+  wanted.max_new_tokens = options.max_new;
+  wanted.seed = seed;
+  wanted.objective = objective_of(variant_named("routeopd", options), options);
+  return wanted;
+}
+
 // The student's answers to as many of the prompts as it takes until they have the states that are wanted.
-Rollout visited_states(const LoadedPair& pair, const probe::BankOptions& wanted) {
-  const std::span<const Prompt> all(pair.bank_prompts());
+Rollout visited_states(const LoadedPair& pair, std::span<const Prompt> all,
+                       const probe::BankOptions& wanted) {
   engine::LocalEngine student(pair.base(), pair.tokenizer().real_ids());
   for (std::size_t count = std::min(all.size(), kBankPrompts);; count = std::min(all.size(), 2 * count)) {
     Rollout visited = probe::visit_states(student, all.first(count), wanted);
@@ -111,12 +123,8 @@ std::vector<PlannedProbe> probes_of(const StudyOptions& options) {
 void make_bank(StudyFiles& files, const LoadedPair& pair) {
   if (files.has(StudyFiles::kBank)) return;
   const StudyOptions& options = files.options();
-  probe::BankOptions wanted;
-  wanted.states = options.states;
-  wanted.max_new_tokens = options.max_new;
-  wanted.seed = options.main_seeds.front();
-  wanted.objective = routing::objective_from({{"k", options.k}, {"m", options.m}});
-  const Rollout visited = visited_states(pair, wanted);
+  probe::BankOptions wanted = bank_options(options, options.main_seeds.front());
+  const Rollout visited = visited_states(pair, pair.bank_prompts(), wanted);
   if (visited.states() < wanted.states) {
     files.add_note(
         fmt::format("the bank has {} states and not the {} that were asked for: the answers to all {} "
@@ -130,6 +138,32 @@ void make_bank(StudyFiles& files, const LoadedPair& pair) {
   bank.teacher = {files.pair().teacher, formats::weights_sha256(files.pair().teacher)};
   probe::write_bank(bank, files.place_of(StudyFiles::kBank));
   files.put(StudyFiles::kBank);
+}
+
+void measure_step_sizes(Tuning& tuning, const LoadedPair& pair, const StudyOptions& options) {
+  probe::BankOptions wanted = bank_options(options, options.tune_seeds.front());
+  const Rollout visited = visited_states(pair, pair.validation().suites().front().prompts, wanted);
+  wanted.states = std::min({wanted.states, visited.states(), kTunedStates});
+  const probe::Bank bank =
+      probe::make_bank(visited, pair.base(), pair.teacher(), pair.tokenizer().real_ids(), wanted);
+  probe::Prober prober(bank, pair.base(), pair.teacher().head_VH, pair.recipe().optimizer,
+                       /*banks_own=*/true);
+  for (const std::string& arm : tuned_arms(options)) {
+    std::vector<TunedRate*> points;
+    std::vector<double> rates;
+    for (TunedRate& rate : tuning.rates) {
+      if (rate.arm != arm) continue;
+      points.push_back(&rate);
+      rates.push_back(rate.lr);
+    }
+    const probe::ProbeArm probed{arm, objective_of(variant_named(arm, options), options)};
+    const std::vector<probe::StepSize> sizes = probe::step_sizes(prober, probed, rates);
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      points[i]->rms = sizes[i].rms;
+      points[i]->completion = sizes[i].completion;
+      points[i]->overshoot = sizes[i].overshoot;
+    }
+  }
 }
 
 void run_probes(StudyFiles& files, const LoadedPair& pair, const ProbesWatch& watch) {

@@ -1,4 +1,4 @@
-// The frozen states of a study: its bank, and the probes of the mechanism part.
+// The frozen states of a study: its bank, the probes of the mechanism part, and the sizes of tuned updates.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -40,6 +40,11 @@ void make_bank(StudyFiles& files, const LoadedPair& pair);
 // since it was told last.
 using ProbesWatch =
     std::function<void(const std::string& row, std::int64_t done, std::int64_t total, double seconds)>;
+
+// Fills in how far one unscaled update of each tuned arm goes at each of its rates (probe/step_size.h), on
+// states that the starting student visits on validation problems. Not part of the choice: it says what the
+// curve of a rate is about.
+void measure_step_sizes(Tuning& tuning, const LoadedPair& pair, const StudyOptions& options);
 
 // Each of probes_of() where it is not there yet.
 void run_probes(StudyFiles& files, const LoadedPair& pair, const ProbesWatch& watch);
