@@ -93,7 +93,7 @@ std::vector<PlannedRun> runs_of(const Part& part, const StudyOptions& options) {
       const bool followed = variant.family == Family::kMain && seed == options.main_seeds.front();
       runs.push_back({variant, seed, followed ? options.every : 0, followed ? hold : 0});
     }
-    if (!part.shared || !options.tuned()) continue;
+    if (!part.shared || !options.tuned() || !options.shared_rate) continue;
     for (const Variant& variant : chosen) runs.push_back({.variant = variant, .seed = seed, .shared = true});
   }
   return runs;

@@ -158,6 +158,8 @@ Fields<StudyOptions> make_fields() {
       arms_field("arms", &O::arms,
                  "the main part's arms, with commas between them, the first being what the others are "
                  "compared with; other parts keep to these"));
+  fields.push_back(switch_field("shared_rate", &O::shared_rate,
+                                "main: where each arm has its own rate, train all at one rate as well"));
   fields.push_back(text_field("rates", &O::rates,
                               "a record of tuning, tune.json of another study, to take learning rates from"));
   fields.push_back({"lrs", "tune: the rates that every tuned arm tries, with commas between them", set_rates,

@@ -52,6 +52,7 @@ struct StudyOptions {
   std::int64_t save_every = 1;    // steps between checkpoints: what a killed study loses at most
   std::string prompt_template;
   Json objective = Json::object();  // settings of [objective] that all arms share
+  bool shared_rate = true;          // the main part also trains all arms at one rate, where each has its own
   std::vector<std::string> arms;    // of the main part, and the only ones of the others; none: all
 
   // Of the part tune.

@@ -41,6 +41,7 @@ StudySummary summarize(const StudyFiles& files, const StudyResults& results) {
   for (const std::string& name : names) {
     const auto contrast = grades.contrast(summary.reference, name);
     VariantSummary row{.name = name,
+                       .lr = results.runs_of(name).front()->lr,
                        .per_seed = grades.accuracy(name)->per_seed,
                        .average = 0,
                        .contrast = contrast ? contrast->difference : grade::Interval{}};
@@ -62,15 +63,17 @@ std::string summary_text(const StudySummary& summary) {
   std::string text;
   if (!summary.variants.empty()) {
     table::TextTable table({{"arm", Align::kLeft},
+                            {"lr", Align::kRight},
                             {fmt::format("Avg@{} %", summary.samples), Align::kRight},
                             {"seeds", Align::kRight},
                             {fmt::format("over {} [95 %]", summary.reference), Align::kRight}});
     const auto percent = [](double share) { return fmt::format("{:.1f}", 100 * share); };
-    if (summary.base >= 0) table.add({"base (untrained)", percent(summary.base), "", ""});
+    if (summary.base >= 0) table.add({"base (untrained)", "", percent(summary.base), "", ""});
     for (const VariantSummary& row : summary.variants)
-      table.add({row.name, percent(row.average), std::to_string(row.per_seed.size()),
+      table.add({row.name, row.lr ? fmt::format("{:g}", *row.lr) : "", percent(row.average),
+                 std::to_string(row.per_seed.size()),
                  row.name == summary.reference ? "" : points(row.contrast)});
-    if (summary.teacher >= 0) table.add({"teacher", percent(summary.teacher), "", ""});
+    if (summary.teacher >= 0) table.add({"teacher", "", percent(summary.teacher), "", ""});
     text = table.text();
     if (!summary.rates.empty()) text += fmt::format("\n{}\n", summary.rates);
   }
@@ -83,6 +86,7 @@ Json json_of(const StudySummary& summary) {
   Json arms = Json::array();
   for (const VariantSummary& row : summary.variants)
     arms.push_back({{"name", row.name},
+                    {"lr", row.lr ? Json(*row.lr) : Json()},
                     {"avg", row.average},
                     {"per_seed", row.per_seed},
                     {"contrast",

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace routeopd::study {
 // One variant over its seeds, against the reference variant.
 struct VariantSummary {
   std::string name;
+  std::optional<double> lr;
   std::vector<double> per_seed;  // Avg@n, of the complete runs
   double average = 0;
   grade::Interval contrast;  // paired on (seed, problem, sample), over problems
