@@ -126,6 +126,13 @@ class Whole(Case):
             probe = lines_of(path / "probe.jsonl")
             self.assertEqual([line["step"] for line in probe], [0, 1, 2])
             self.assertNotEqual(probe[0]["mass"], probe[2]["mass"])
+            # The same masses, state by state: the last student's and the first one's.
+            for place, line in ((path, probe[2]), (self.whole / "base", probe[0])):
+                states = lines_of(place / "distance.jsonl")
+                self.assertEqual(len(states), 16)
+                self.assertAlmostEqual(sum(state["mass"] for state in states) / 16, line["mass"], delta=1e-6)
+                for state in states:
+                    self.assertGreaterEqual(min(state["forward_kl"], state["reverse_kl"]), 0)
         a, b = (lines_of(self.whole / run["path"] / "probe.jsonl")[0] for run in study["runs"])
         self.assertEqual(a["mass"], b["mass"], "the start is the same for all")
         self.assertNotEqual(a["leakage"], b["leakage"], "what an arm would do there is its own")
@@ -306,6 +313,7 @@ class Resume(Case):
         out = self.path / "removed"
         shutil.copytree(self.whole, out)
         same = ("base/eval/summary.json", "teacher/eval/labels.jsonl", "concentration.jsonl")
+        same += ("base/distance.jsonl", "runs/routeopd-seed42/distance.jsonl")
         other = ("runs/routeopd-seed42/eval/step_2/summary.json", "probes/arms/probe.json", "cost.json")
         for name in (*same, *other):
             (out / name).unlink()

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "routeopd/study/cost.h"
+#include "routeopd/study/distances.h"
 #include "routeopd/study/study_plan.h"
 #include "routeopd/study/study_probes.h"
 #include "routeopd/study/study_summary.h"
@@ -51,7 +52,9 @@ class Files : public testing::Test {
   }
   // All that a part makes.
   void fill(StudyFiles& files, const std::string& part) const {
+    put(distance_path(kBase));
     for (const PlannedRun& planned : runs_of(part_named(part), files.options())) {
+      put(distance_path(StudyFiles::run_path(planned)));
       put(StudyFiles::run_path(planned) + "/metrics.jsonl");
       put_eval(StudyFiles::eval_path(planned, files.options().steps));
       files.record(planned, true);
@@ -162,6 +165,8 @@ TEST_F(Files, APartIsDoneWhileAllOfItIsThere) {
   }
   const std::vector<std::pair<std::string, std::string>> pieces = {
       {"main", "base/eval/summary.json"},
+      {"main", "base/distance.jsonl"},
+      {"main", "runs/routeopd-seed42/distance.jsonl"},
       {"sweeps", "teacher/eval/labels.jsonl"},
       {"ablations", "runs/routeopd-seed42/eval/step_30/labels.jsonl"},
       {"dynamics", "runs/sampled_rkl-seed42/metrics.jsonl"},
@@ -185,9 +190,9 @@ TEST_F(Files, WorkLeftIsWhatWillBeRun) {
     return std::vector<std::int64_t>{work.steps(), work.evaluations(), work.rows()};
   };
   EXPECT_THAT(left({"cost"}), ElementsAre(cost_steps(files.options()), 0, 0));
-  // Two runs of 10 steps, looked at twice each; the two that are not trained; the bank. Once, though three
-  // parts want them.
-  EXPECT_THAT(left({"main", "dynamics", "behaviour"}), ElementsAre(20, 6, 1));
+  // Two runs of 10 steps, looked at twice each; the two that are not trained; the bank, and the distances of
+  // the runs and of their start. Once, though three parts want them.
+  EXPECT_THAT(left({"main", "dynamics", "behaviour"}), ElementsAre(20, 6, 1 + 3));
   // One run, the untrained, the concentration; two arms, one support, a ladder of six, and the bank.
   EXPECT_THAT(left({"mechanism"}), ElementsAre(10, 5, 10));
   fill(files, "mechanism");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "routeopd/study/distance_tables.h"
 #include "routeopd/study/effects.h"
 #include "routeopd/study/paper_numbers.h"
 
@@ -149,6 +150,7 @@ std::vector<Block> accuracy_blocks(const StudyView& view, std::vector<Verdict>& 
   const bool compared = was_run(view.results, "routeopd") && view.results.runs.size() > 1;
   for (Block& block : shown_blocks({paired_block(view, verdicts)}, compared))
     blocks.push_back(std::move(block));
+  for (Block& block : distance_blocks(view)) blocks.push_back(std::move(block));
   return blocks;
 }
 

@@ -1,4 +1,4 @@
-// The main table and the paired contrasts.
+// The main table, the paired contrasts and the distances to the teacher.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -25,6 +25,7 @@ struct Part {
   bool shared = false;         // trains once more with one rate for all, where each has its own
   bool takes_named = false;    // trains whatever arms the user named, of all families
   bool untrained = true;       // evaluates the untrained student and the teacher, where there are suites
+  bool distances = false;      // to the teacher on held-out states, of each run at its end
   bool concentration = false;  // of the teacher's demand on each problem
   bool probes = false;         // on frozen states
   bool cost = false;           // time and memory of the arms

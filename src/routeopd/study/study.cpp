@@ -8,6 +8,7 @@
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/study/concentration.h"
 #include "routeopd/study/cost.h"
+#include "routeopd/study/distances.h"
 #include "routeopd/study/study_plan.h"
 #include "routeopd/study/study_probes.h"
 #include "routeopd/study/study_run.h"
@@ -43,6 +44,7 @@ class StudyDriver {
     }
     if (part.tune) make_tuning();
     make_runs(part);
+    if (part.distances) make_distances(part);
     if (part.concentration) make_concentration();
     if (part.probes) make_probes();
     if (part.cost) make_cost();
@@ -163,6 +165,17 @@ class StudyDriver {
     const auto begin = Clock::now();
     make_bank(files_, pair());
     pace_.probed(seconds_since(begin));
+  }
+
+  void make_distances(const Part& part) {
+    tell({.part = now_.part, .what = "distances to the teacher"});
+    freeze_states();
+    measure_distances(files_, distance_runs(part, options_), pair(),
+                      [&](std::int64_t done, std::int64_t total, double seconds) {
+                        pace_.probed(seconds);
+                        now_.note = fmt::format("{} of {} students", done, total);
+                        tell();
+                      });
   }
 
   void make_concentration() {

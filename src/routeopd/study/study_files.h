@@ -6,6 +6,7 @@
 //   teacher/eval/
 //   tune.json             rates.h; its trials' run directories are tune/ARM-lrR-seedS/
 //   runs/NAME-seedS/      one run directory per variant and seed, with eval/step_N/ and checkpoints/step_N/
+//                         and distance.jsonl of main runs (distances.h)
 //   runs/NAME-shared-seedS/   the same at the learning rate that all arms share
 //   bank.safetensors      frozen states
 //   probes/NAME/          probe directories

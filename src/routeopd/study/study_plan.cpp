@@ -5,6 +5,7 @@
 #include <set>
 
 #include "routeopd/study/cost.h"
+#include "routeopd/study/distances.h"
 #include "routeopd/study/study_probes.h"
 #include "routeopd/study/study_run.h"
 
@@ -31,12 +32,26 @@ bool has_probes(const StudyFiles& files) {
                      [&](const PlannedProbe& planned) { return files.has_probe(planned.name); });
 }
 
+// Runs of the part whose distance to the teacher was not measured, the starting student counting as one.
+std::int64_t distances_left(const StudyFiles& files, const Part& part) {
+  if (!part.distances) return 0;
+  const auto missing = [&](const std::string& run_path) {
+    std::error_code ignored;
+    return !std::filesystem::exists(files.path() / distance_path(run_path), ignored);
+  };
+  std::int64_t left = missing(kBase) ? 1 : 0;
+  for (const PlannedRun& run : distance_runs(part, files.options()))
+    if (missing(StudyFiles::run_path(run))) ++left;
+  return left;
+}
+
 // Besides its runs.
 bool has_pieces(const StudyFiles& files, const Part& part) {
   if (part.tune && !has_rates(files)) return false;
   if (part.untrained && has_suites(files) && !has_untrained(files)) return false;
   if (part.concentration && has_suites(files) && !files.has(StudyFiles::kConcentration)) return false;
   if (part.probes && !(files.has(StudyFiles::kBank) && has_probes(files))) return false;
+  if (distances_left(files, part) > 0) return false;
   return !part.cost || files.has(StudyFiles::kCost);
 }
 
@@ -102,6 +117,10 @@ StudyPace work_left(const StudyFiles& files, const std::vector<std::string>& par
     }
     if (part.concentration && has_suites(files) && !files.has(StudyFiles::kConcentration)) work.add(0, 1);
     if (part.cost && !files.has(StudyFiles::kCost)) work.add(cost_steps(options), 0);
+    if (const std::int64_t rows = distances_left(files, part); rows > 0) {
+      work.add(0, 0, rows);
+      bank = true;
+    }
     if (!part.probes) continue;
     bank = true;
     for (const PlannedProbe& planned : probes_of(options))

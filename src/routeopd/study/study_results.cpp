@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "routeopd/report/tolerant_files.h"
+#include "routeopd/study/distances.h"
 #include "routeopd/study/study_files.h"
 #include "routeopd/table/visible_text.h"
 
@@ -47,6 +48,8 @@ class ResultsReader {
     read_parts();
     study_.base = read_named_eval(kBase);
     study_.teacher = read_named_eval(kTeacher);
+    if (StateDistances distances = read_distances(distance_path(kBase)); !distances.mass.empty())
+      study_.base_distances = std::move(distances);
     for_each("runs", kMaxRuns, [this](const Json& entry, std::size_t i) { read_run_entry(entry, i); });
     for (std::vector<StudyRun>* const runs : {&study_.runs, &study_.shared_runs})
       std::stable_sort(runs->begin(), runs->end(),
@@ -151,7 +154,32 @@ class ResultsReader {
     run.files = report::read_run(files_.path(*path), *path);
     if (!run.complete) files_.say(*path, "the run is not complete");
     read_counted_eval(entry, where, run, seen.evals);
+    run.distances = read_distances(distance_path(*path));
     (shared ? study_.shared_runs : study_.runs).push_back(std::move(run));
+  }
+
+  // Not every run has it. A line that lacks a value ends it: pairs of runs need all states.
+  StateDistances read_distances(const std::string& path) {
+    StateDistances distances;
+    std::error_code error;
+    if (!std::filesystem::exists(files_.path(path), error)) return distances;
+    for (const Json& line : files_.lines(path, "states")) {
+      const auto sequence = whole_at(line, "sequence");
+      const auto mass = number_at(line, {"mass"}), forward = number_at(line, {"forward_kl"}),
+                 reverse = number_at(line, {"reverse_kl"});
+      const bool fits = sequence && *sequence >= 0 &&
+                        *sequence < static_cast<std::int64_t>(kMaxDistanceStates) &&
+                        distances.mass.size() < kMaxDistanceStates;
+      if (!fits || !mass || !forward || !reverse) {
+        files_.say(path, "a line lacks a value, or there are too many; no distance of it is shown");
+        return {};
+      }
+      distances.sequence.push_back(static_cast<std::int32_t>(*sequence));
+      distances.mass.push_back(*mass);
+      distances.forward_kl.push_back(*forward);
+      distances.reverse_kl.push_back(*reverse);
+    }
+    return distances;
   }
 
   // Mostly the last one of the run, which has been read.

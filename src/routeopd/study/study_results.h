@@ -19,6 +19,7 @@ namespace routeopd::study {
 // Longer lists than these belong to no study; with the bounds on files they bound what reading one may cost.
 inline constexpr std::size_t kMaxRuns = 4'096;
 inline constexpr std::size_t kMaxProbes = 64;
+inline constexpr std::size_t kMaxDistanceStates = 1 << 20;
 inline constexpr std::size_t kMaxCostEntries = 256;  // of each list of cost.json
 
 // Names of the two that were not trained: the starting student and the teacher.
@@ -26,12 +27,19 @@ inline constexpr const char* kBase = "base";
 inline constexpr const char* kTeacher = "teacher";
 inline constexpr std::array kUntrained = {kBase, kTeacher};
 
+// RUN/distance.jsonl (distances.h), a value per state; empty where there is none.
+struct StateDistances {
+  std::vector<std::int32_t> sequence;
+  std::vector<double> mass, forward_kl, reverse_kl;
+};
+
 struct StudyRun {
   std::string name;  // of the variant: "routeopd-k64"
   std::int64_t seed = 0;
   std::optional<double> lr;
   bool complete = false;
   report::RunFiles files;
+  StateDistances distances;
   report::EvalFiles eval;  // the one that the study counts, with grades and labels
 };
 
@@ -51,6 +59,7 @@ struct StudyResults {
   std::filesystem::path directory;
   Json manifest;  // study.json, an object; null where there is none
   std::optional<report::EvalFiles> base, teacher;
+  std::optional<StateDistances> base_distances;
   std::vector<StudyRun> runs;         // by seed; each arm at its own learning rate
   std::vector<StudyRun> shared_runs;  // the same at one rate for all, where they were trained so too
   std::optional<Tuning> tuning;
