@@ -106,7 +106,7 @@ class Case(unittest.TestCase):
 class Command(Case):
     def test_help_has_an_example(self):
         text = self.run_program("--help").stdout
-        for words in ("Example", "routeopd report", "--out", "--figures", "--tables", "--title"):
+        for words in ("Example", "routeopd report", "--out", "--figures", "--tables", "--suite", "--title"):
             self.assertIn(words, text)
 
     def test_wrong_arguments(self):
@@ -186,6 +186,30 @@ class Pages(Case):
         for kind in (".md", ".csv", ".tex"):
             self.assertGreater(sum(name.endswith(kind) for name in names), 20, names)
         self.assertIn("inputs.csv", names)
+
+    def test_two_studies_have_a_table_together(self):
+        for name in ("a", "b"):
+            directories.write_study(self.path / name, seeds=(42,))
+        page = Page(self.page("a", "b", "--tables", "tables", **NO_RENDERER))
+        self.assertIn("in the mean over 2 studies?", page.words)
+        self.assertEqual(page.headings[1], [2, "In short"])
+        titles = [title for level, title in page.headings if level == 2]
+        for name in ("a", "b"):
+            self.assertIn(f"In short, {name}", titles)
+            self.assertIn(f"Accuracy, {name}", titles)
+        with open(self.path / "tables" / "macro-table.csv", newline="") as file:
+            rows = [row for row in csv.reader(file) if len(row) > 1]
+        settings = [row[0] for row in rows[1:]]
+        self.assertEqual(sorted(set(settings)), ["a", "b", "mean over studies"])
+        own = [row for row in rows if row[1] == "routeopd"]
+        # The same study twice: its mean is its own, interval and all.
+        self.assertEqual(own[0][3:5], own[2][3:5])
+        self.assertEqual(own[0][6], own[2][6])
+
+    def test_suites_are_chosen_by_name(self):
+        directories.write_study(self.path / "study", seeds=(42,))
+        self.refuses("--suite AIME24: expected a suite of the studies (heldout)", "study", "--suite", "AIME24", "--out", "page.html")
+        self.page("study", "--suite", "heldout", **NO_RENDERER)
 
     def test_names_are_no_links_and_no_formulas_in_tables(self):
         picture, formula = "![x](http://host/p.png)", "=HYPERLINK('http://host','x')"

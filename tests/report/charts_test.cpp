@@ -9,6 +9,7 @@
 #include "report/figure_testing.h"
 #include "routeopd/report/arms.h"
 #include "routeopd/report/charts/eval_charts.h"
+#include "routeopd/report/charts/labels.h"
 #include "routeopd/report/charts/palette.h"
 #include "routeopd/report/charts/probe_charts.h"
 #include "routeopd/report/charts/route_records.h"
@@ -330,6 +331,57 @@ TEST(Labels, KeepOffEachOtherAndInside) {
       EXPECT_GE(apart, 11) << i << " " << j;
     }
   }
+}
+
+// The corners of a label, as place_labels() takes letters to be.
+struct Corners {
+  double left, top, right, bottom;
+};
+Corners corners_of(const LabelledPoint& point, const LabelPlace& place) {
+  const double wide = 0.58 * 11 * static_cast<double>(point.label.size()), tall = 1.15 * 11;
+  const double left = point.x + place.dx -
+                      (place.align == "left"    ? 0
+                       : place.align == "right" ? wide
+                                                : wide / 2);
+  return {left, point.y + place.dy - tall / 2, left + wide, point.y + place.dy + tall / 2};
+}
+bool meet(const Corners& a, const Corners& b) {
+  return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+}
+
+// Fourteen points within a square of 60 pixels, closer than labels are wide: lines lead to most of them.
+TEST(Labels, OfACrowdDoNotMeetEachOtherOrThePoints) {
+  std::vector<LabelledPoint> points;
+  for (int i = 0; i < 14; ++i)
+    points.push_back(
+        {220.0 + (i * 37) % 60, 150.0 + (i * 23) % 60, 6, "variant number " + std::to_string(i)});
+  const std::vector<LabelPlace> places = place_labels(points, 480, 360);
+  std::size_t led = 0;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const Corners own = corners_of(points[i], places[i]);
+    EXPECT_TRUE(own.left >= 0 && own.right <= 480 && own.top >= 0 && own.bottom <= 360) << i;
+    for (std::size_t j = 0; j < points.size(); ++j) {
+      EXPECT_FALSE(j != i && meet(own, corners_of(points[j], places[j]))) << i << " " << j;
+      const Corners mark{points[j].x - 6, points[j].y - 6, points[j].x + 6, points[j].y + 6};
+      EXPECT_FALSE(meet(own, mark)) << i << " " << j;
+    }
+    led += places[i].lead_x != 0 || places[i].lead_y != 0 ? 1 : 0;
+  }
+  EXPECT_GT(led, 4U);
+  // Alone, a label stands beside its point, without a line.
+  const LabelPlace alone = place_labels(std::vector<LabelledPoint>{points[0]}, 480, 360)[0];
+  EXPECT_EQ(alone.align, "left");
+  EXPECT_EQ(alone.lead_x, 0);
+}
+
+TEST(Labels, ALineEndsAtItsLabelInTheUnitsOfThePlot) {
+  const Plot plot{.x = {0, 10}, .y = {-1, 1}, .width = 100, .height = 200};
+  Json row = Json::object();
+  put_place({.dx = 30, .dy = -40, .align = "left", .lead_x = 28, .lead_y = -40}, plot, 5, 0, row);
+  EXPECT_NEAR(row["lead_x"].get<double>(), 7.8, 1e-12);
+  EXPECT_NEAR(row["lead_y"].get<double>(), 0.4, 1e-12);
+  EXPECT_EQ(plot.across(5), 50);
+  EXPECT_EQ(plot.down(0.4), 60);
 }
 
 TEST(Labels, ShortTextIsVisibleAndCut) {

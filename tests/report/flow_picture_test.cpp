@@ -29,7 +29,11 @@ Explanation state(int sources, int destinations) {
     token.ids.push_back({.id = s, .p_student = 0.1, .p_teacher = 0, .q_minus = s / total(sources)});
   for (int d = 1; d <= destinations; ++d)
     token.ids.push_back({.id = 100 + d, .p_student = 0, .p_teacher = 0.1, .q_plus = d / total(destinations)});
-  token.drawn = {{.source = sources, .destination = 100 + destinations}, {.source = 1, .destination = 101}};
+  token.drawn.resize(2);
+  token.drawn[0].source = sources;
+  token.drawn[0].destination = 100 + destinations;
+  token.drawn[1].source = 1;
+  token.drawn[1].destination = 101;
   Explanation explanation;
   explanation.tokens = {token};
   explanation.texts = {{1, "one"}, {sources, kHostile}, {100 + destinations, " to"}};
@@ -76,8 +80,8 @@ TEST(FlowPicture, MarksThePairsThatAreDrawn) {
   std::size_t drawn = 0;
   for (const FlowBand& band : flow_of(state(2, 3), 0).bands) {
     drawn += band.drawn ? 1 : 0;
-    if (band.drawn)
-      EXPECT_TRUE((band.source == 0 && band.destination == 0) || (band.source == 1 && band.destination == 2));
+    EXPECT_EQ(band.drawn,
+              (band.source == 0 && band.destination == 0) || (band.source == 1 && band.destination == 2));
   }
   EXPECT_EQ(drawn, 2U);
 }
@@ -96,7 +100,8 @@ TEST(FlowPicture, WidthsAreInProportionToMasses) {
     const double top = std::stod((*at)[2]), wide = std::stod((*at)[4]);
     EXPECT_NEAR(wide, 200 * band.mass / 0.4, 1e-3);
     // Bands of a source lie side by side.
-    if (next[band.source] >= 0) EXPECT_NEAR(top, next[band.source], 2e-3);
+    if (next[band.source] < 0) next[band.source] = top;
+    EXPECT_NEAR(top, next[band.source], 2e-3);
     next[band.source] = top + wide;
   }
   EXPECT_EQ(count, flow.bands.size());

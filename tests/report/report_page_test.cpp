@@ -226,23 +226,40 @@ TEST(DirectoryReport, TakesChaptersOfStudies) {
     directory.write(std::string(name) + "/s.json", "{}");
   }
   EXPECT_THAT(error_of([&] { report_of(directories, ""); }), HasSubstr("holds none of probe.json"));
-  const StudyReader reader{.manifest = "s.json",
-                           .read = [](const std::string&, const std::vector<JudgeFiles>&) {
-                             return Chapter{.facts = {{"kind", "study"}},
-                                            .verdict = "Found.",
-                                            .sections = {{"Tables", {block_of("x", false)}}},
-                                            .missing = {"m"}};
-                           }};
+  const Chapter chapter{.facts = {{"kind", "study"}},
+                        .question = "What?",
+                        .verdict = "Found.",
+                        .lead = {"In short", {block_of("y", false)}, true},
+                        .sections = {{"Tables", {block_of("x", false)}}},
+                        .missing = {"m"}};
+  const StudyReader reader{
+      .manifest = "s.json",
+      .read = [&](const std::vector<std::string>& given, const std::vector<JudgeFiles>&) {
+        const bool several = given.size() > 1;
+        return StudyChapters{.chapters = std::vector<Chapter>(given.size(), chapter),
+                             .question = several ? "Both?" : "",
+                             .verdict = several ? "Both." : "",
+                             .lead = several ? Section{"In short", {block_of("z", false)}, true} : Section{}};
+      }};
   const Report one = report_of({directories[0]}, "", reader);
   EXPECT_EQ(one.title, "Report of " + directories[0]);
+  EXPECT_EQ(one.question, "What?");
   EXPECT_EQ(one.verdict, "Found.");
-  ASSERT_EQ(one.sections.size(), 2U);
-  EXPECT_EQ(one.sections[0].blocks[0].table->rows()[0][2], "study");
-  EXPECT_EQ(one.sections[1].title, "Tables");
+  ASSERT_EQ(one.sections.size(), 3U);
+  EXPECT_TRUE(one.sections[0].leads);
+  EXPECT_EQ(one.sections[1].blocks[0].table->rows()[0][2], "study");
+  EXPECT_EQ(one.sections[2].title, "Tables");
   EXPECT_THAT(one.missing, ElementsAre("m"));
   const Report two = report_of(directories, "", reader);
-  EXPECT_EQ(two.verdict, directories[0] + ": Found. " + directories[1] + ": Found.");
-  EXPECT_EQ(two.sections[2].title, "Tables, " + directories[1]);
+  EXPECT_EQ(two.question, "Both?");
+  EXPECT_EQ(two.verdict, "Both.");
+  ASSERT_EQ(two.sections.size(), 6U);
+  EXPECT_EQ(two.sections[0].blocks[0].id, "z");
+  EXPECT_EQ(two.sections[1].title, "What was run");
+  EXPECT_EQ(two.sections[2].title, "In short, " + directories[0]);
+  EXPECT_EQ(two.sections[2].blocks[0].words, "What? Found.");
+  EXPECT_FALSE(two.sections[2].leads);
+  EXPECT_EQ(two.sections[5].title, "Tables, " + directories[1]);
 }
 
 }  // namespace

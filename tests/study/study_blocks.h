@@ -18,6 +18,13 @@ inline const Block& block_in(const std::vector<Section>& all, const std::string&
   throw UserError("no block {}", id);
 }
 
+inline std::vector<std::string> ids_of(const std::vector<Section>& sections) {
+  std::vector<std::string> ids;
+  for (const Section& section : sections)
+    for (const Block& block : section.blocks) ids.push_back(block.id);
+  return ids;
+}
+
 // The cell under a title in the n-th row that begins with these words.
 inline std::string cell(const Block& of, const std::string& row, const std::string& title, int nth = 0) {
   if (!of.table) return "no table";

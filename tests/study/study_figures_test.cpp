@@ -106,11 +106,11 @@ TEST(StudyFigures, TuningHasMeansSpreadsAndTheChosenRates) {
   EXPECT_EQ(tuning_figure(bare).chart["hconcat"].size(), 1U) << "without a probe there is one panel";
 }
 
-TEST(StudyFigures, PhasePortraitHasSpecificityAndAccuracyInside) {
+TEST(StudyFigures, PhasePortraitHasSpecificityAndAccuracyInTheLabel) {
   const Block block = full_figures()[2];
   const Json& row = rows_of(block).front();
   EXPECT_EQ(row["specificity"], 80);
-  EXPECT_EQ(row["inside"], "64.4");
+  EXPECT_EQ(row["label"], "RouteOPD 64.4");
 }
 
 }  // namespace

@@ -56,13 +56,6 @@ TEST(StudyTablesMissing, WithoutLabelsTheSummaryTellsRightFromWrong) {
   EXPECT_THAT(block_in(all, "error-transitions").missing, Contains(HasSubstr("fixed_mid")));
 }
 
-std::vector<std::string> ids_of(const std::vector<Section>& sections) {
-  std::vector<std::string> ids;
-  for (const Section& section : sections)
-    for (const Block& block : section.blocks) ids.push_back(block.id);
-  return ids;
-}
-
 // One part, and the manifest of a study that keeps to it.
 void keep_to_main(Study& study, const std::vector<std::string>& names) {
   study.manifest["parts"] = {{"main", {{"complete", true}}}};

@@ -160,7 +160,8 @@ TEST(StudyTables, TheTopSaysWhatTheIntervalsShowAndWhatTheyDoNot) {
                                  points(contrast("sampled_rkl", "routeopd"))));
   const grade::Interval open = contrast("exact", "routeopd");
   ASSERT_LT(open.low, 0);
-  EXPECT_THAT(answer, HasSubstr(fmt::format("Not shown is a difference from exact ({});", points(open))));
+  EXPECT_THAT(answer, HasSubstr("Not shown is a difference from "));
+  EXPECT_THAT(answer, HasSubstr(fmt::format("exact ({})", points(open))));
   EXPECT_THAT(answer, EndsWith("over 12 problems of 4 samples with up to 2 training seeds pooled, and say "
                                "nothing of other seeds, tasks or models."));
 }

@@ -36,8 +36,8 @@ struct Flow {
 // Without ends where nothing is moved.
 Flow flow_of(const Explanation& explanation, std::size_t place);
 
-// An <svg> element for a page whose style has the chart colours (charts/palette.h) and kFlowStyle; empty where
-// nothing is moved. Texts are escaped, and the picture says what it shows to those who cannot see it.
+// An <svg> element for a page whose style has the chart colours (charts/palette.h) and kFlowStyle; empty
+// where nothing is moved. Texts are escaped, and the picture says what it shows to those who cannot see it.
 std::string flow_svg(const Explanation& explanation, std::size_t place);
 
 inline constexpr std::string_view kFlowStyle = R"css(
@@ -46,8 +46,8 @@ inline constexpr std::string_view kFlowStyle = R"css(
 .flow rect{fill:var(--faint)}
 .flow path{fill-opacity:.5}
 .flow .drawn{stroke:var(--ink);stroke-width:1}
-.f0{fill:var(--blue)}.f1{fill:var(--vermillion)}.f2{fill:var(--green)}.f3{fill:var(--purple)}.f4{fill:var(--amber)}
-.f5{fill:var(--grey)}
+.f0{fill:var(--blue)}.f1{fill:var(--vermillion)}.f2{fill:var(--green)}.f3{fill:var(--purple)}
+.f4{fill:var(--amber)}.f5{fill:var(--grey)}
 )css";
 
 }  // namespace routeopd::report

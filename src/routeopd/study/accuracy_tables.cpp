@@ -12,7 +12,8 @@
 namespace routeopd::study {
 namespace {
 
-// The main table of some of the study's runs: those at each arm's own learning rate, or those at a shared one.
+// The main table of some of the study's runs: those at each arm's own learning rate, or those at a shared
+// one.
 struct MainTable {
   const StudyView& view;  // with the grades of these runs
   const std::vector<StudyRun>& runs;

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "routeopd/report/arms.h"
+#include "routeopd/report/charts/labels.h"
 #include "routeopd/report/charts/palette.h"
 #include "routeopd/report/charts/spec.h"
 
@@ -22,7 +23,10 @@ using report::finite;
 using report::label_layer;
 using report::LabelledPoint;
 using report::LabelPlace;
+using report::lead_layer;
 using report::place_labels;
+using report::Plot;
+using report::put_place;
 using report::quantity;
 using report::scales_of_series;
 using report::SeriesScales;
@@ -101,13 +105,13 @@ Block cost_tradeoff_figure(const std::vector<CostPoint>& points) {
   }
   const Extent x = extent_of(overheads, 0.12), y = extent_of(accuracies, 0.08);
   const double heaviest = *std::max_element(bytes.begin(), bytes.end());
+  const Plot plot{.x = x, .y = y, .width = kCostWidth, .height = kCostHeight};
   const double per_percent = kCostWidth / (x.high - x.low);  // pixels
   std::vector<LabelledPoint> labelled;
   std::vector<std::string> names;
   for (const CostPoint& point : points) {
     labelled.push_back(
-        {(point.overhead.value - x.low) / (x.high - x.low) * kCostWidth,
-         (y.high - point.accuracy.value) / (y.high - y.low) * kCostHeight,
+        {plot.across(point.overhead.value), plot.down(point.accuracy.value),
          std::sqrt(area_of(point.peak_bytes, heaviest)) / 2, shown_series(point.name),
          (point.overhead.value - point.overhead.low.value_or(point.overhead.value)) * per_percent,
          (point.overhead.high.value_or(point.overhead.value) - point.overhead.value) * per_percent});
@@ -126,10 +130,8 @@ Block cost_tradeoff_figure(const std::vector<CostPoint>& points) {
                     {"accuracy_low", finite(point.accuracy.low)},
                     {"accuracy_high", finite(point.accuracy.high)},
                     {"memory", finite(point.peak_bytes / 1e9)},
-                    {"area", area_of(point.peak_bytes, heaviest)},
-                    {"dx", places[i].dx},
-                    {"dy", places[i].dy},
-                    {"align", places[i].align}});
+                    {"area", area_of(point.peak_bytes, heaviest)}});
+    put_place(places[i], plot, point.overhead.value, point.accuracy.value, rows.back());
     if (point.k > 0)
       sweep.push_back({{"k", point.k},
                        {"overhead", finite(point.overhead.value)},
@@ -167,6 +169,7 @@ Block cost_tradeoff_figure(const std::vector<CostPoint>& points) {
         {"mark",
          {{"type", "line"}, {"color", chart_color("faint")}, {"strokeWidth", 1}, {"strokeDash", {3, 3}}}},
         {"encoding", {{"x", at_x}, {"y", at_y}, {"order", {{"field", "k"}, {"type", "quantitative"}}}}}},
+       lead_layer(at_x, at_y),
        span("overhead_low", "overhead_high", true),
        span("accuracy_low", "accuracy_high", false),
        {{"mark", {{"type", "point"}, {"stroke", chart_color("ground")}, {"strokeWidth", 1}}},

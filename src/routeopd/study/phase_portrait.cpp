@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/study/phase_portrait.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "routeopd/report/arms.h"
+#include "routeopd/report/charts/labels.h"
 #include "routeopd/report/charts/palette.h"
 #include "routeopd/report/charts/spec.h"
 #include "routeopd/study/probe_contrast.h"
@@ -21,7 +25,10 @@ using report::finite;
 using report::label_layer;
 using report::LabelledPoint;
 using report::LabelPlace;
+using report::lead_layer;
 using report::place_labels;
+using report::Plot;
+using report::put_place;
 using report::quantity;
 using report::scales_of_series;
 using report::SeriesScales;
@@ -29,7 +36,8 @@ using report::short_number;
 using report::shown_series;
 using report::table_of_rows;
 
-constexpr double kPhaseWidth = 480, kPhaseHeight = 360, kPhaseRadius = 17;  // pixels
+constexpr double kPhaseWidth = 480, kPhaseHeight = 360, kPhaseRadius = 6;  // pixels
+constexpr double kLineStep = 8;  // pixels between the places of a line that labels keep off
 
 // Beside the main arms: controls that send mass elsewhere.
 constexpr std::array<std::string_view, 3> kPortrayedControls = {"rank_matched", "random_background",
@@ -39,6 +47,22 @@ bool is_portrayed(const std::string& name) {
   const report::Arm* const arm = report::find_arm(name);
   return arm != nullptr && (arm->main || std::find(kPortrayedControls.begin(), kPortrayedControls.end(),
                                                    name) != kPortrayedControls.end());
+}
+
+// Checkpoints and the lines between them, as marks without words.
+void add_path(const std::vector<PhaseCheckpoint>& checkpoints, const Plot& plot,
+              std::vector<LabelledPoint>& marks) {
+  for (std::size_t i = 0; i < checkpoints.size(); ++i) {
+    const double x = plot.across(checkpoints[i].fidelity), y = plot.down(100 - checkpoints[i].leakage);
+    if (i > 0) {
+      const double from_x = plot.across(checkpoints[i - 1].fidelity),
+                   from_y = plot.down(100 - checkpoints[i - 1].leakage);
+      const double steps = std::floor(std::hypot(x - from_x, y - from_y) / kLineStep);
+      for (double step = 1; step < steps; ++step)
+        marks.push_back({from_x + (x - from_x) * step / steps, from_y + (y - from_y) * step / steps, 2, ""});
+    }
+    marks.push_back({x, y, 4, ""});
+  }
 }
 
 }  // namespace
@@ -81,10 +105,9 @@ Block phase_portrait_figure(const std::vector<PhasePoint>& arms,
       "Fidelity: of the mass that an update takes from tokens the student has too much of, the part that "
       "comes up on tokens it has too little of. Specificity: 100 minus the leakage, the share of all gains "
       "that "
-      "go to tokens without a deficit. Up and right is what is wanted. Large markers are arms, "
-      "each one "
-      "fresh-AdamW step at one RMS, with Avg@n inside where it is known; small ones RouteOPD's checkpoints, "
-      "joined in order.";
+      "go to tokens without a deficit. Up and right is what is wanted. Large markers are arms, each one "
+      "fresh-AdamW step at one RMS, with its Avg@n beside the name where it is known; small ones RouteOPD's "
+      "checkpoints, joined in order.";
   std::vector<double> xs, ys;
   for (const PhasePoint& point : arms) {
     xs.push_back(point.fidelity);
@@ -95,29 +118,27 @@ Block phase_portrait_figure(const std::vector<PhasePoint>& arms,
     ys.push_back(100 - point.leakage);
   }
   const Extent x = extent_of(xs, 0.12), y = extent_of(ys, 0.12);
+  const Plot plot{.x = x, .y = y, .width = kPhaseWidth, .height = kPhaseHeight};
   std::vector<LabelledPoint> labelled;
   std::vector<std::string> names;
   for (const PhasePoint& point : arms) {
-    labelled.push_back({(point.fidelity - x.low) / (x.high - x.low) * kPhaseWidth,
-                        (y.high - 100 + point.leakage) / (y.high - y.low) * kPhaseHeight, kPhaseRadius,
-                        shown_series(point.name)});
+    const std::string name = shown_series(point.name);
+    labelled.push_back(
+        {plot.across(point.fidelity), plot.down(100 - point.leakage), kPhaseRadius,
+         point.accuracy ? fmt::format("{} {}", name, short_number(*point.accuracy, 1)) : name});
     names.push_back(point.name);
   }
-  for (const PhaseCheckpoint& point : checkpoints)
-    labelled.push_back({(point.fidelity - x.low) / (x.high - x.low) * kPhaseWidth,
-                        (y.high - 100 + point.leakage) / (y.high - y.low) * kPhaseHeight, 6, ""});
+  add_path(checkpoints, plot, labelled);
   const std::vector<LabelPlace> places = place_labels(labelled, kPhaseWidth, kPhaseHeight);
   Json rows = Json::array(), trace = Json::array(), all = Json::array();
-  for (std::size_t i = 0; i < arms.size(); ++i)
-    rows.push_back({{"variant", labelled[i].label},
+  for (std::size_t i = 0; i < arms.size(); ++i) {
+    rows.push_back({{"variant", shown_series(arms[i].name)},
                     {"label", labelled[i].label},
                     {"fidelity", finite(arms[i].fidelity)},
                     {"specificity", finite(100 - arms[i].leakage)},
-                    {"accuracy", finite(arms[i].accuracy)},
-                    {"inside", arms[i].accuracy ? short_number(*arms[i].accuracy, 1) : ""},
-                    {"dx", places[i].dx},
-                    {"dy", places[i].dy},
-                    {"align", places[i].align}});
+                    {"accuracy", finite(arms[i].accuracy)}});
+    put_place(places[i], plot, arms[i].fidelity, 100 - arms[i].leakage, rows.back());
+  }
   for (const PhaseCheckpoint& point : checkpoints)
     trace.push_back({{"variant", "RouteOPD, checkpoint"},
                      {"step", point.step},
@@ -150,18 +171,13 @@ Block phase_portrait_figure(const std::vector<PhasePoint>& arms,
        {{"data", {{"values", trace}}},
         {"mark", {{"type", "point"}, {"color", chart_color("blue")}, {"size", 28}}},
         {"encoding", {{"x", at_x}, {"y", at_y}}}},
-       {{"mark",
-         {{"type", "point"},
-          {"filled", true},
-          {"fill", chart_color("ground")},
-          {"strokeWidth", 2},
-          {"size", 1000}}},
+       lead_layer(at_x, at_y),
+       {{"mark", {{"type", "point"}, {"stroke", chart_color("ground")}, {"strokeWidth", 1}, {"size", 130}}},
         {"encoding",
          {{"x", at_x},
           {"y", at_y},
-          {"stroke", category("variant", "", {{"scale", scales.color}, {"legend", nullptr}})}}}},
-       {{"mark", {{"type", "text"}, {"fontSize", 10}}},
-        {"encoding", {{"x", at_x}, {"y", at_y}, {"text", {{"field", "inside"}, {"type", "nominal"}}}}}},
+          {"color", category("variant", "", {{"scale", scales.color}, {"legend", nullptr}})},
+          {"shape", category("variant", "", {{"scale", scales.shape}, {"legend", nullptr}})}}}},
        label_layer(at_x, at_y)});
   return block;
 }

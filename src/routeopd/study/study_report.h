@@ -10,7 +10,8 @@
 
 namespace routeopd::study {
 
-// `suites`: of which the tables and figures of behaviour, dynamics and ablations are (study_suites.h); none: all.
+// `suites`: of which the tables and figures of behaviour, dynamics and ablations are (study_suites.h); none:
+// all.
 report::Chapter study_chapter(const StudyResults& study, const std::vector<std::string>& suites = {});
 
 // A report of this study alone. An empty title is made from its directory.

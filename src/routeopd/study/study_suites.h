@@ -33,8 +33,8 @@ StudyBySuite by_suite(const StudyResults& study, const std::vector<std::string>&
 // Whether a table or figure of this id is made suite by suite: behaviour, dynamics and ablations.
 bool is_by_suite(std::string_view id);
 
-// Adds to `blocks`, which were made of the pooled suites, those of each suite alone; their ids and titles end in
-// its name. Where not all suites are shown, the titles of the pooled ones say which.
+// Adds to `blocks`, which were made of the pooled suites, those of each suite alone; their ids and titles end
+// in its name. Where not all suites are shown, the titles of the pooled ones say which.
 void add_suites(const StudyBySuite& split,
                 const std::function<std::vector<report::Block>(const StudyResults&)>& make,
                 std::vector<report::Block>& blocks);

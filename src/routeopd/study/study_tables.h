@@ -1,5 +1,5 @@
-// A study as the paper's tables, ours beside its numbers, and what becomes of the paper's effects in one table
-// of verdicts (effects.h), made from the numbers by rule.
+// A study as the paper's tables, ours beside its numbers, and what becomes of the paper's effects in one
+// table of verdicts (effects.h), made from the numbers by rule.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -111,8 +111,8 @@ std::vector<double> rates_of(const std::vector<StudyRun>& runs);
 // How many seeds the variant with the most of them has.
 std::size_t most_seeds(const std::vector<StudyRun>& runs);
 
-// "Each arm at its own learning rate, chosen on validation problems." or which rate all have; empty where runs
-// do not say.
+// "Each arm at its own learning rate, chosen on validation problems." or which rate all have; empty where
+// runs do not say.
 std::string rates_sentence(const StudyResults& study);
 
 // Adds a sentence to words.

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "routeopd/base/utf8.h"
@@ -63,20 +62,6 @@ Json encoded(std::string_view field, std::string_view type, std::string_view tit
   Json encoding = {{"field", field}, {"type", type}, {"title", title.empty() ? Json() : Json(title)}};
   encoding.update(more);
   return encoding;
-}
-
-struct Box {
-  double left, top, right, bottom;
-};
-
-double shared_area(const Box& a, const Box& b) {
-  return std::max(0.0, std::min(a.right, b.right) - std::max(a.left, b.left)) *
-         std::max(0.0, std::min(a.bottom, b.bottom) - std::max(a.top, b.top));
-}
-
-double characters(std::string_view text) {
-  return static_cast<double>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 }  // namespace
@@ -192,66 +177,6 @@ std::string end_of_text(std::string_view text, std::size_t most) {
   const std::string shown = table::visible(text);
   const std::vector<std::size_t> begins = beginnings(shown);
   return begins.size() <= most ? shown : "…" + shown.substr(begins[begins.size() - most + 1]);
-}
-
-std::vector<LabelPlace> place_labels(std::span<const LabelledPoint> points, double width, double height,
-                                     double font) {
-  struct Direction {
-    double right, down;
-  };
-  static constexpr std::array<Direction, 8> kDirections = {
-      {{1, 0}, {-1, 0}, {0, -1}, {0, 1}, {1, -1}, {1, 1}, {-1, -1}, {-1, 1}}};
-  std::vector<Box> taken;
-  for (const LabelledPoint& point : points)
-    taken.push_back({point.x - std::max(point.radius, point.left), point.y - point.radius,
-                     point.x + std::max(point.radius, point.right), point.y + point.radius});
-  std::vector<LabelPlace> places;
-  for (const LabelledPoint& point : points) {
-    if (point.label.empty()) {
-      places.emplace_back();
-      continue;
-    }
-    const double wide = 0.58 * font * characters(point.label), tall = 1.15 * font;
-    double least = HUGE_VAL;
-    LabelPlace best;
-    Box best_box{};
-    for (const Direction& direction : kDirections) {
-      const bool beside = direction.right != 0 && direction.down == 0;
-      const double bar = !beside ? 0 : direction.right > 0 ? point.right : point.left;
-      const double round = (direction.right != 0 && direction.down != 0 ? 0.75 : 1) * point.radius;
-      const double reach = std::max(round, bar) + 3;
-      const LabelPlace place{direction.right * reach,
-                             direction.down * (reach + (direction.right == 0 ? tall / 2 : tall / 3)),
-                             direction.right > 0   ? "left"
-                             : direction.right < 0 ? "right"
-                                                   : "center"};
-      const double left = point.x + place.dx -
-                          (direction.right > 0   ? 0
-                           : direction.right < 0 ? wide
-                                                 : wide / 2);
-      const Box box{left, point.y + place.dy - tall / 2, left + wide, point.y + place.dy + tall / 2};
-      double cost = wide * tall - shared_area(box, {0, 0, width, height});
-      for (const Box& other : taken) cost += shared_area(box, other);
-      if (cost < least - 1e-9) {
-        least = cost;
-        best = place;
-        best_box = box;
-      }
-    }
-    taken.push_back(best_box);
-    places.push_back(std::move(best));
-  }
-  return places;
-}
-
-Json label_layer(const Json& x, const Json& y) {
-  return {{"mark",
-           {{"type", "text"},
-            {"baseline", "middle"},
-            {"align", {{"expr", "datum.align"}}},
-            {"dx", {{"expr", "datum.dx"}}},
-            {"dy", {{"expr", "datum.dy"}}}}},
-          {"encoding", {{"x", x}, {"y", y}, {"text", {{"field", "label"}, {"type", "nominal"}}}}}};
 }
 
 }  // namespace routeopd::report

@@ -1,5 +1,5 @@
 // What every figure shares: a Vega-Lite specification with its data inside and our type, axes and colours;
-// the same data as a table, for those who cannot see the figure; labels that do not cover each other.
+// the same data as a table, for those who cannot see the figure.
 // For charts/ and the figures of the study.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -55,26 +55,5 @@ std::string short_number(double value, int digits);
 std::string short_text(std::string_view text, std::size_t most);
 // The same of its end.
 std::string end_of_text(std::string_view text, std::size_t most);
-
-// A point in pixels, and the words that belong beside it.
-struct LabelledPoint {
-  double x = 0, y = 0, radius = 4;
-  std::string label;           // empty: a mark without words, that labels keep off
-  double left = 0, right = 0;  // of a bar through the point, from it
-};
-
-struct LabelPlace {
-  double dx = 0,
-         dy = 0;      // pixels from the point to the middle of the label's height, and to its aligned side
-  std::string align;  // left | center | right
-};
-
-// Beside each point, where least of the other points, of earlier labels and of what is outside a plot of this
-// size is covered. Letters are taken to be 0.58 of `font` wide.
-std::vector<LabelPlace> place_labels(std::span<const LabelledPoint> points, double width, double height,
-                                     double font = 11);
-
-// A text mark that reads "label", "dx", "dy" and "align" of each row.
-Json label_layer(const Json& x, const Json& y);
 
 }  // namespace routeopd::report
