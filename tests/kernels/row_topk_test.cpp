@@ -86,14 +86,16 @@ double exact_logsumexp(const std::vector<float>& row) {
   return max + std::log(sum);
 }
 
+// log sum e^y - sum y e^y / sum e^y, y = x - max.
 double exact_entropy(const std::vector<float>& row) {
-  const double logsumexp = exact_logsumexp(row);
-  double entropy = 0;
+  const double max = *std::max_element(row.begin(), row.end());
+  double sum = 0, weighted = 0;
   for (const float x : row) {
-    const double log_p = x - logsumexp, p = std::exp(log_p);
-    if (p > 0) entropy -= p * log_p;
+    const double y = x - max, term = std::exp(y);
+    sum += term;
+    if (term > 0) weighted += y * term;
   }
-  return entropy;
+  return std::log(sum) - weighted / sum;
 }
 
 LogSum scanned(const std::vector<float>& row, bool entropy) {
