@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/probe/distance.h"
 
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +22,7 @@ at::Tensor probabilities(const model::Model& model, const at::Tensor& hidden_SH)
 TEST(Distance, EqualsPlainLoopsOverTheVocabulary) {
   const TinyPair pair;
   const Bank bank = tiny_bank(pair);
-  const at::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   // Another student than the one that wrote the bank.
   model::Model moved = model::clone_model(pair.student);
   for (model::Parameter parameter : model::parameters(moved)) parameter.tensor.mul_(1.01);
