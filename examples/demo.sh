@@ -22,7 +22,7 @@ for who in base teacher; do
       --temperature 0.7 --top-p 0.95 --max-new 80 | sed 's/^/  /'
 done
 
-"$program" study main --lab lab --out "$out" --arms sampled_rkl,full_rkl,fixed_mid,routeopd,union_rkl --seeds 1 --every 0
+"$program" study main --lab lab --out "$out" --arms sampled_rkl,full_rkl,fixed_mid,routeopd,union_rkl --seeds 1 --every 0 --lr 5e-5
 
 cat <<TEXT
 

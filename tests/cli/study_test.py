@@ -441,6 +441,68 @@ class Tune(Case):
         self.assertFalse((self.path / "given").exists())
 
 
+class Recipes(Case):
+    """What runs share may come from a recipe."""
+    PAPER = sorted((SOURCE / "recipes").glob("paper_*.toml"))
+
+    @staticmethod
+    def on_the_laboratory(path):
+        """The recipe with models and data that are here."""
+        places = {"student.path": LAB / "base", "teacher.path": LAB / "teacher", "data.prompts": LAB / "train.jsonl",
+                  "data.template": "raw", "rollout.max_new_tokens": 60, "eval.max_new_tokens": 80,
+                  "eval.suites": json.dumps({"words": str(LAB / "heldout.jsonl")})}
+        return [path, *(word for name, value in places.items() for word in ("--set", f"{name}={value}"))]
+
+    def test_the_papers_settings_tell_what_they_take(self):
+        self.assertEqual(len(self.PAPER), 4)
+        for path in self.PAPER:
+            recipe = self.on_the_laboratory(path)
+            told = json.loads(self.succeeds(*recipe, "main", "--dry-run", "--json").stdout)
+            self.assertEqual((told["runs"], told["shared_runs"], told["trials"], told["steps"]), (24, 0, 0, 24 * 35))
+            self.assertEqual(told["written_tokens"], 24 * 35 * 2048 * 60)
+            # Every fifth step of the first seed, the end of the others; the untrained student and the teacher.
+            self.assertEqual(told["evaluations"], 8 * 7 + 16 + 2)
+            self.assertEqual(told["judged_tokens"], told["evaluations"] * 200 * 16 * 80)
+            # Weights and two moments in float32; of the first seed's arms the middle checkpoint as well.
+            self.assertEqual(told["checkpoint_bytes"], (8 * 2 + 16) * 12 * told["student_parameters"])
+            self.assertAlmostEqual(told["hours"], told["operations"] / told["operations_per_second"] / 3600)
+            tuned = json.loads(self.succeeds(*recipe, "main", "--validation", LAB / "heldout.jsonl", "--dry-run", "--json").stdout)
+            self.assertEqual((tuned["trials"], tuned["shared_runs"]), (50, 24))
+            self.assertGreater(tuned["hours"], 0)
+        self.assertIn("24 of 35 steps", self.succeeds(*recipe, "main", "--dry-run").stdout)
+
+    def test_runs_are_what_the_recipe_says(self):
+        out = self.path / "from-recipe"
+        recipe = [*self.on_the_laboratory(self.PAPER[0]), "--set", "train.minibatches=2", "--set", "objective.b_max=0.3"]
+        sizes = ["--steps", "2", "--prompts-per-step", "4", "--n", "2", "--problems", "4", "--samples", "2", "--seeds", "1",
+                 "--states", "16", "--every", "0", "--arms", "sampled_rkl,fixed_high"]
+        self.succeeds(*recipe, "main", "--out", out, *sizes, "--quiet")
+        study = self.study(out)
+        self.assertEqual(study["options"]["objective"], {"b_max": 0.3})
+        self.assertEqual([(run["name"], run["lr"]) for run in study["runs"]], [("sampled_rkl", 1e-6), ("fixed_high", 1e-6)])
+        for entry in study["runs"]:
+            text = (out / entry["path"] / "recipe.toml").read_text()
+            for line in ("minibatches = 2", "recompute = true", "max_new_tokens = 60", "max_new_tokens = 80", "b_max = 0.3",
+                         "lr = 1e-06", "steps = 2"):
+                self.assertIn(f"\n{line}  #", text)
+        decoding = json.loads((out / study["runs"][0]["eval"] / "summary.json").read_text())["decoding"]
+        self.assertEqual(decoding["max_new_tokens"], 80)
+        self.succeeds(*recipe, "main", "--out", out, "--quiet")
+        self.refuses("another train.minibatches of the recipe", *recipe, "--set", "train.minibatches=1", "main", "--out", out)
+
+    def test_what_contradicts_a_recipe_is_refused(self):
+        recipe = self.on_the_laboratory(self.PAPER[0])
+        out = ("--out", self.path / "refused")
+        self.refuses("the recipe names the pair", *recipe, *out, "--lab", LAB, code=2)
+        self.refuses("one recipe", *recipe, self.PAPER[1], *out, code=2)
+        self.refuses("name one", "main", "--set", "train.steps=1", *out, code=2)
+        self.refuses("a number", *recipe, "--set", "objective.k=full", *out)
+        self.refuses("what arms differ in", "main", "--objective", "budget=fixed_mid", *out)
+        self.refuses("b_max", "main", "--objective", "b_max=x", *out)
+        self.refuses("nowhere.toml", "nowhere.toml", *out)
+        self.assertFalse(out[1].exists())
+
+
 class Parts(Case):
     def test_a_part_alone_makes_what_it_needs(self):
         out = self.path / "sweeps"
