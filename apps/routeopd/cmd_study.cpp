@@ -40,7 +40,7 @@ std::optional<study::StudyPair> pair_of(const StudyArguments& arguments) {
     throw CLI::ValidationError("--lab and another pair exclude each other; say one of them");
   if (arguments.student.empty() || arguments.teacher.empty() || arguments.prompts.empty())
     throw CLI::ValidationError("--student, --teacher and --prompts go together; say all three");
-  study::StudyPair pair{.laboratory = false,
+  study::StudyPair pair{.family = "",
                         .student = study::absolute_path(arguments.student),
                         .teacher = study::absolute_path(arguments.teacher),
                         .prompts = study::absolute_path(arguments.prompts),

@@ -28,6 +28,7 @@ class Files : public testing::Test {
     }
     directory_.write("lab/train.jsonl", "{}\n");
     directory_.write("lab/heldout.jsonl", "{}\n");
+    directory_.write("lab/lab.json", R"({"kind": "laboratory", "version": 1, "family": "sums"})");
     request_.pair = laboratory_pair(directory_.path() / "lab");
   }
   std::filesystem::path out() const { return directory_.path() / "study"; }
@@ -206,6 +207,24 @@ TEST_F(Files, WithoutASuiteEveryPartButCostSaysSo) {
   const StudyPace work = work_left(files, {"mechanism"});
   EXPECT_EQ(work.evaluations(), 0) << "neither a concentration nor the untrained";
   EXPECT_EQ(work.rows(), 2 + 1);
+}
+
+TEST_F(Files, OfAnEarlierVersionAreRefused) {
+  {
+    const StudyFiles files(out(), request_);
+  }
+  Json manifest = Json::parse(bytes_in(out() / "study.json"));
+  EXPECT_EQ(manifest["pair"]["family"], "sums");
+  manifest["pair"].erase("family");
+  manifest["pair"]["laboratory"] = true;
+  directory_.write("study/study.json", manifest.dump());
+  EXPECT_THAT(error(), AllOf(HasSubstr("cannot be resumed"), HasSubstr("it is of an earlier version"),
+                             HasSubstr("no family of tasks")));
+}
+
+TEST_F(Files, OfNoLaboratoryAreRefused) {
+  std::filesystem::remove(directory_.path() / "lab" / "lab.json");
+  EXPECT_THAT(error_of([&] { laboratory_pair(directory_.path() / "lab"); }), HasSubstr("has no lab.json"));
 }
 
 TEST_F(Files, AreOneProcessesAtATime) {

@@ -104,7 +104,7 @@ void StudyFiles::begin(const StudyRequest& request) {
         path_.string());
   pair_ = *request.pair;
   quick_ = request.quick;
-  options_ = with_settings(default_options(pair_.laboratory, quick_), request.settings);
+  options_ = with_settings(default_options(!pair_.family.empty(), quick_), request.settings);
   Json pair = json_of(pair_);
   pair["sha256"] = contents_of(pair_);
   pair["sha256"]["files"] = model_files_of(pair_);
@@ -261,7 +261,7 @@ void StudyFiles::note_machine() {
 bool StudyFiles::evaluated(const std::string& directory) const {
   std::error_code ignored;
   return fs::exists(path_ / directory / "summary.json", ignored) &&
-         (!pair_.laboratory || fs::exists(path_ / directory / "labels.jsonl", ignored));
+         (pair_.family.empty() || fs::exists(path_ / directory / "labels.jsonl", ignored));
 }
 
 bool StudyFiles::has_eval(const std::string& whose) const {

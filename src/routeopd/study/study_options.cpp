@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "routeopd/lab/lab_file.h"
 #include "routeopd/lab/task.h"
 #include "routeopd/study/variants.h"
 
@@ -108,6 +109,7 @@ std::string absolute_path(const std::filesystem::path& path) {
 
 StudyPair laboratory_pair(const std::filesystem::path& directory) {
   StudyPair pair;
+  pair.family = lab::family_of(directory);
   pair.student = absolute_path(directory / "base");
   pair.teacher = absolute_path(directory / "teacher");
   pair.prompts = absolute_path(directory / "train.jsonl");
@@ -116,7 +118,7 @@ StudyPair laboratory_pair(const std::filesystem::path& directory) {
 }
 
 Json json_of(const StudyPair& pair) {
-  return {{"laboratory", pair.laboratory},
+  return {{"family", pair.family},
           {"student", pair.student},
           {"teacher", pair.teacher},
           {"prompts", pair.prompts},
@@ -125,7 +127,9 @@ Json json_of(const StudyPair& pair) {
 
 StudyPair pair_of(const Json& json) {
   StudyPair pair;
-  pair.laboratory = json.at("laboratory").get<bool>();
+  if (json.contains("laboratory"))
+    throw UserError("it is of an earlier version, whose pair says \"laboratory\" and no family of tasks");
+  pair.family = json.at("family").get<std::string>();
   pair.student = json.at("student").get<std::string>();
   pair.teacher = json.at("teacher").get<std::string>();
   pair.prompts = json.at("prompts").get<std::string>();
