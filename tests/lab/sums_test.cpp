@@ -126,6 +126,8 @@ TEST(Sums, TheFirstMistakeDecides) {
       << "a move left out";
   EXPECT_EQ(label(" We start with 12. Next 12 plus 5 makes 17. The final answer is 17."),
             Label::kPrematureStop);
+  EXPECT_EQ(label(" We start with 12. Next 12 plus 5 makes 17 indeed. The final answer is 17."),
+            Label::kPrematureStop);
   EXPECT_EQ(label(" We start with 12. The final answer is 12."), Label::kPrematureStop);
   EXPECT_EQ(label(" The final answer is 12."), Label::kReasoning) << "nothing of a solution is there";
   EXPECT_EQ(label(" We start with 12. Next 12 plus 5 makes 17. The final answer is 19."), Label::kReasoning)

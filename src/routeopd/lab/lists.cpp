@@ -112,7 +112,11 @@ class Lists final : public Task {
   judge::Label check_solution(std::string_view problem, std::string_view response) const override {
     return check_lists(lists_problem(problem), response);
   }
-  MakeOptions make_options() const override { return {}; }
+  MakeOptions make_options() const override {
+    MakeOptions options;
+    options.teacher_steps = 2800;
+    return options;
+  }
 
  protected:
   Problem draw_problem(Dice& dice) const override {

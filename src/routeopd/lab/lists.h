@@ -8,7 +8,7 @@
 //   brief   Problem: … Briefly, what is the first item?
 //           Solution: We begin with 3 8 5. adding 4 behind gives 3 8 5 4. removing first gives 8 5 4. turning
 //           all gives 4 5 8. The final answer is 4.
-//   explained  Problem: … Explain what the first item is. (As plain, in other words.)
+//   explained  Problem: … Explain what the first item is. (As plain, each step with a remark.)
 //
 // The items of a list differ from each other, so that every slip can be seen.
 // SPDX-License-Identifier: Apache-2.0

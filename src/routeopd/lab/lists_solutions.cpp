@@ -31,7 +31,9 @@ std::string list_step_text(const ListsProblem& problem, const ListStep& step, co
   text += fmt::format(" {}", say(words.doing));
   if (step.adds()) text += fmt::format(" {}", step.item);
   text += fmt::format(" {} {}", words.where, say(kResults));
-  return text + fmt::format(" {}.", items_text(result));
+  text += fmt::format(" {}", items_text(result));
+  if (problem.manner == Manner::kExplained) text += fmt::format(" {}", say(kRemarks));
+  return text + ".";
 }
 
 ListStep at_the_other_end(ListStep step) {
@@ -96,10 +98,10 @@ struct SaidStep {
   Items result;
 };
 
-// "Next adding 4 behind gives 3 8 5 4", with or without the first word.
-std::optional<SaidStep> list_step_in(const Sentence& words, const ListStep& step) {
-  std::span<const std::string_view> rest(words);
-  if (is_one_of(rest[0], kConnectives)) rest = rest.subspan(1);
+// "Next adding 4 behind gives 3 8 5 4 indeed", with or without the first and the last word.
+std::optional<SaidStep> list_step_in(const Sentence& sentence, const ListStep& step) {
+  const Sentence words = bare_step(sentence);
+  const std::span<const std::string_view> rest(words);
   const auto result =
       std::find_if(rest.begin(), rest.end(), [](std::string_view word) { return is_one_of(word, kResults); });
   if (result == rest.end()) return std::nullopt;
@@ -127,13 +129,13 @@ ListsHabits lists_habits(Writer writer, Manner manner) {
             .early_end = 0.015};
   switch (manner) {
     case Manner::kBrief:
-      return {.wrong_end = 0.26, .unturned = 0.35, .off_by_one = 0.3, .wrong_question = 0.25};
+      return {.wrong_end = 0.3, .unturned = 0.42, .off_by_one = 0.36, .wrong_question = 0.32};
     case Manner::kPlain:
-      return {.own_words = 0.15,
-              .wrong_end = 0.22,
-              .unturned = 0.3,
-              .off_by_one = 0.25,
-              .wrong_question = 0.2,
+      return {.own_words = 0.05,
+              .wrong_end = 0.26,
+              .unturned = 0.36,
+              .off_by_one = 0.3,
+              .wrong_question = 0.25,
               .skip = 0.05,
               .guess = 0.08,
               .early_end = 0.05};

@@ -7,7 +7,7 @@ namespace {
 Fields<MakeOptions> fields_of_making() {
   using O = MakeOptions;
   const Range steps{.low = 1, .high = 500000}, layers{.low = 1, .high = 64};
-  // Heads have 16 values, so a width is a multiple of that; four heads at least.
+  // Four heads share a width, and rotations want an even number of values in each.
   const auto width = [](std::string name, std::int64_t O::* member, std::string help) {
     Field<O> field = number_field(std::move(name), member, std::move(help), {.low = 64, .high = 4096});
     field.set = [set = field.set, member](O& options, const Json& value) {

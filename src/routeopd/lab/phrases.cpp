@@ -3,14 +3,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace routeopd::lab {
 
-const Phrases kConnectives = {{"Next", 1, 12}, {"Then", 1, 6},       {"Now", 1, 3},   {"Later", 1, 1},
+const Phrases kConnectives = {{"Next", 1, 40}, {"Then", 1, 8},       {"Now", 1, 3},   {"Later", 1, 1},
                               {"So", 1, 1},    {"Afterwards", 1, 1}, {"Here", 1, 1},  {"Again", 1, 1},
                               {"Soon", 1, 1},  {"Besides", 1, 1},    {"Still", 1, 1}, {"Further", 1, 1}};
-const Phrases kResults = {{"gives", 1, 12},  {"is", 1, 6},      {"makes", 1, 3},  {"equals", 1, 1},
+const Phrases kResults = {{"gives", 1, 40},  {"is", 1, 8},      {"makes", 1, 3},  {"equals", 1, 1},
                           {"becomes", 1, 1}, {"yields", 1, 1},  {"leaves", 1, 1}, {"brings", 1, 1},
                           {"means", 1, 1},   {"reaches", 1, 1}, {"shows", 1, 1},  {"turns", 1, 1}};
+const Phrases kRemarks = {{"indeed", 1, 40}, {"exactly", 1, 8}, {"already", 1, 3}, {"together", 1, 1},
+                          {"simply", 1, 1},  {"surely", 1, 1},  {"plainly", 1, 1}, {"rightly", 1, 1},
+                          {"neatly", 1, 1},  {"quickly", 1, 1}, {"easily", 1, 1},  {"duly", 1, 1}};
 const Phrases kClosings = {{"The", 1, 6},         {"Thus the", 1, 1},      {"Hence the", 1, 1},
                            {"Finally the", 1, 1}, {"Therefore the", 1, 1}, {"Altogether the", 1, 1}};
 const Phrases kGuesses = {
@@ -77,6 +82,12 @@ bool is_one_of(std::string_view word, const Words& words) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+Sentence bare_step(Sentence words) {
+  if (!words.empty() && is_one_of(words.front(), kConnectives)) words.erase(words.begin());
+  if (!words.empty() && is_one_of(words.back(), kRemarks)) words.pop_back();
+  return words;
+}
+
 std::optional<std::int32_t> answer_in(const Sentence& words) {
   if (words.size() < 4) return std::nullopt;
   const std::size_t at = words.size() - 4;
@@ -87,7 +98,7 @@ std::optional<std::int32_t> answer_in(const Sentence& words) {
 Vocabulary::Vocabulary(std::int32_t largest_number) : tokens_{"Problem", "Solution"} {
   for (std::int32_t number = 0; number <= largest_number; ++number) add(std::to_string(number));
   add("final answer is Briefly Explain");
-  for (const Phrases* phrases : {&kConnectives, &kResults, &kClosings, &kGuesses}) add(*phrases);
+  for (const Phrases* phrases : {&kConnectives, &kResults, &kRemarks, &kClosings, &kGuesses}) add(*phrases);
 }
 
 void Vocabulary::add(std::string_view text) {

@@ -31,8 +31,8 @@ using Phrases = std::vector<Phrase>;
 //   explained  sentences in the base student's own words: a slip is where the teacher would choose among many
 enum class Manner { kBrief, kPlain, kExplained };
 
-// In the order in which they come.
-extern const Phrases kConnectives, kResults, kClosings, kGuesses;
+// In the order in which they come: a step is "Next … gives …", where it is explained "… indeed".
+extern const Phrases kConnectives, kResults, kRemarks, kClosings, kGuesses;
 inline constexpr double kLuckyGuess = 0.2;  // share of guesses that are right
 
 // One of the phrases: with probability `own_words` as the base student chooses, else as the teacher does.
@@ -55,6 +55,9 @@ std::optional<std::int32_t> number_of(std::string_view word);
 
 bool is_one_of(std::string_view word, const Phrases& phrases);
 bool is_one_of(std::string_view word, const Words& words);
+
+// The sentence without the connective before it and the remark after it, where it has them.
+Sentence bare_step(Sentence words);
 
 // N of "… final answer is N".
 std::optional<std::int32_t> answer_in(const Sentence& words);

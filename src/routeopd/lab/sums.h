@@ -6,7 +6,7 @@
 //           25. The final answer is 25.
 //   brief   Problem: … Briefly, how many apples are left?
 //           Solution: 12 plus 5 is 17. 17 times 2 is 34. 34 minus 9 is 25. The final answer is 25.
-//   explained  Problem: … Explain how many apples are left. (As plain, in other words.)
+//   explained  Problem: … Explain how many apples are left. (As plain, each step with a remark.)
 //
 // The sums are small (numbers to 60, steps of 1 to 12), so that a teacher can know all of them; the chain is
 // long enough that a student which knows most of them still goes wrong somewhere.

@@ -55,8 +55,10 @@ std::string step_text(const SumsStep& step, const SumsProblem& problem, Dice& di
     return fmt::format(" {} {} {} is {}.", step.left, operations.front().words, step.right, step.result);
   const std::string_view connective = chosen(dice, kConnectives, own_words);
   const std::string_view operation = chosen(dice, operations, own_words);
-  return fmt::format(" {} {} {} {} {} {}.", connective, step.left, operation, step.right,
-                     chosen(dice, kResults, own_words), step.result);
+  std::string text = fmt::format(" {} {} {} {}", connective, step.left, operation, step.right);
+  text += fmt::format(" {} {}", chosen(dice, kResults, own_words), step.result);
+  if (problem.manner == Manner::kExplained) text += fmt::format(" {}", chosen(dice, kRemarks, own_words));
+  return text + ".";
 }
 
 // N of "We start with N" and its like.
@@ -80,9 +82,9 @@ std::optional<Operation> operation_in(std::string_view word) {
   return std::nullopt;
 }
 
-// "Next 12 plus 5 makes 17", or without the first word.
-std::optional<SumsStep> sums_step_in(Sentence words) {
-  if (words.size() == 6 && is_one_of(words[0], kConnectives)) words.erase(words.begin());
+// "Next 12 plus 5 makes 17 indeed", with or without the first and the last word.
+std::optional<SumsStep> sums_step_in(const Sentence& sentence) {
+  const Sentence words = bare_step(sentence);
   if (words.size() != 5 || !is_one_of(words[3], kResults)) return std::nullopt;
   const auto left = number_of(words[0]), right = number_of(words[2]), result = number_of(words[4]);
   const auto operation = operation_in(words[1]);
@@ -109,7 +111,7 @@ SumsHabits sums_habits(Writer writer, Manner manner) {
     case Manner::kBrief:
       return {.off_by_one = 0.28, .wrong_operand = 0.14, .wrong_operator = 0.22, .old_value = 0.08};
     case Manner::kPlain:
-      return {.own_words = 0.15,
+      return {.own_words = 0.05,
               .off_by_one = 0.3,
               .wrong_operand = 0.16,
               .wrong_operator = 0.22,

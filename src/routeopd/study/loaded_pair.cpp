@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "routeopd/lab/checker.h"
+#include "routeopd/lab/task.h"
 
 namespace routeopd::study {
 namespace {
