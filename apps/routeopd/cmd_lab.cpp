@@ -1,4 +1,4 @@
-// routeopd lab: the laboratory pair from nothing.
+// routeopd lab: a laboratory pair from nothing.
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 #include <memory>
@@ -13,7 +13,8 @@ namespace {
 
 struct MakePairArguments {
   std::string out;
-  lab::MakeOptions options;
+  std::string family = "sums";
+  Json settings;
   OutputFlags output;
 };
 
@@ -37,44 +38,43 @@ class StageLines {
 };
 
 void run_make_pair(const MakePairArguments& arguments) {
+  const lab::Task& task = lab::task_named(arguments.family);
+  const lab::MakeOptions options = lab::with_settings(task.make_options(), arguments.settings);
   {
     StageLines stages(arguments.output.quiet);
-    lab::make_laboratory(arguments.out, arguments.options,
+    lab::make_laboratory(arguments.out, task, options,
                          [&](const std::string& what, std::int64_t step, std::int64_t steps, double loss) {
                            stages.update(what, step, steps, fmt::format("loss {:.4f}", loss));
                          });
   }
   if (arguments.output.json) {
-    std::cout << Json{{"laboratory", arguments.out}}.dump() << '\n';
+    std::cout << Json{{"laboratory", arguments.out}, {"family", task.name()}}.dump() << '\n';
   } else if (!arguments.output.quiet) {
-    std::cerr << fmt::format("teacher, base, train.jsonl and heldout.jsonl are in {}\n", arguments.out);
+    std::cerr << fmt::format(
+        "teacher, base, train.jsonl, validation.jsonl and heldout.jsonl of the family {} are in {}\n",
+        task.name(), arguments.out);
   }
 }
 
 void add_make_pair(CLI::App& app) {
   const auto arguments = std::make_shared<MakePairArguments>();
   app.add_option("--out", arguments->out, "Where to write; must not exist")->required();
-  app.add_option("--seed", arguments->options.seed, "Seed of problems and initial weights")
+  std::string families;
+  for (const std::string& name : lab::task_names()) families += (families.empty() ? "" : " | ") + name;
+  app.add_option("--family", arguments->family, fmt::format("What is to be solved: {}", families))
       ->capture_default_str();
-  app.add_option("--teacher-steps", arguments->options.teacher_steps, "Steps of 32 right solutions")
-      ->check(CLI::Range(1, 500000))
-      ->capture_default_str();
-  app.add_option("--mild-steps", arguments->options.mild_steps,
-                 "Steps of 32 solutions with seldom slips; 0: the teacher knows right ones alone")
-      ->check(CLI::Range(0, 500000))
-      ->capture_default_str();
-  app.add_option("--base-steps", arguments->options.base_steps, "Steps of 32 solutions with wrong habits")
-      ->check(CLI::Range(1, 500000))
-      ->capture_default_str();
+  add_fields(app, lab::make_fields(), arguments->settings);
   add_output_flags(app, arguments->output);
-  app.footer("Example:\n  routeopd lab make --out my-lab");
+  app.footer(
+      "The defaults above are those of sums.\n\nExamples:\n  routeopd lab make --out my-lab\n"
+      "  routeopd lab make --family lists --out my-lists");
   app.callback([arguments] { run_make_pair(*arguments); });
 }
 
 }  // namespace
 
 void add_lab(CLI::App& app) {
-  add_make_pair(*app.add_subcommand("make", "The pair and its problems, from nothing"));
+  add_make_pair(*app.add_subcommand("make", "A pair and its problems, from nothing"));
   app.footer("The study on it: `routeopd study`.\n\nExample:\n  routeopd lab make --out my-lab");
   app.allow_extras();
   app.callback([&app] {

@@ -70,7 +70,7 @@ std::optional<study::StudyPair> pair_of(const StudyArguments& arguments,
   if (arguments.student.empty() || arguments.teacher.empty() || arguments.prompts.empty())
     throw CLI::ValidationError("--student, --teacher and --prompts go together; say all three");
   study::StudyPair pair{
-      .laboratory = false,
+      .family = "",
       .student = study::absolute_path(arguments.student),
       .teacher = study::absolute_path(arguments.teacher),
       .prompts = study::absolute_path(arguments.prompts),

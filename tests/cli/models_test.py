@@ -15,6 +15,7 @@ import unittest
 
 PROGRAM, SOURCE = sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
 LAB, GOLDENS = SOURCE / "lab", SOURCE / "tests" / "goldens"
+IDS = json.loads((LAB / "base" / "tokenizer.json").read_text())["added_tokens"][0]["id"] + 1  # the last is the end of text
 TEMPLATE = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{{ '<|im_end|>\n' }}{% endfor %}" \
            "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}{% if tools %}{{ tools | tojson }}{% endif %}"
 
@@ -72,7 +73,7 @@ class Inspect(Case):
         self.assertEqual(facts["model"]["parameters"], sum(math.prod(shape) for shape in shapes.values()))
         self.assertEqual(facts["model"]["embedding_rows"], shapes["model.embed_tokens.weight"][0])
         self.assertEqual(facts["model"]["types"], {"F32": facts["model"]["parameters"]})
-        self.assertEqual(facts["tokenizer"]["ids"], 459)
+        self.assertEqual(facts["tokenizer"]["ids"], IDS)
         self.assertNotIn("template", facts)
         text = self.succeeds("inspect", LAB / "base")
         for words in ("qwen3", "norms on q and k", "tied to the head", "byte-level BPE"):
@@ -220,17 +221,17 @@ class Score(Case):
             self.assertEqual(row["top_ids"][start:], answer["top"]["ids"])
 
     def test_gathers_and_normalises(self):
-        (row,) = self.score(LAB / "base", {"ids": [5, 9, 3], "gather": [[], [9, 0], []]}, k=459)
+        (row,) = self.score(LAB / "base", {"ids": [5, 9, 3], "gather": [[], [9, 0], []]}, k=IDS)
         self.assertEqual(row["gather_logprobs"][0], [])
         self.assertEqual(row["gather_logprobs"][2], [])
         self.assertEqual(row["gather_logprobs"][1][0], row["logprobs"][1])
         for t in (1, 2):
             self.assertAlmostEqual(sum(map(math.exp, row["top_logprobs"][t])), 1, delta=1e-5)
-            self.assertEqual(sorted(row["top_ids"][t]), list(range(459)))
+            self.assertEqual(sorted(row["top_ids"][t]), list(range(IDS)))
         self.assertEqual(self.score(LAB / "base", {"ids": [5]})[0]["logprobs"], [None])
 
     def test_batches_do_not_matter(self):
-        lines = [{"ids": [(7 * i * j) % 459 for j in range(1, 2 + i * 11 % 200)]} for i in range(1, 40)]
+        lines = [{"ids": [(7 * i * j) % IDS for j in range(1, 2 + i * 11 % 200)]} for i in range(1, 40)]
         together = self.score(LAB / "base", *lines)
         for line, row in list(zip(lines, together))[::13]:
             (alone,) = self.score(LAB / "base", line)
@@ -245,7 +246,7 @@ class Score(Case):
         self.refuses("NaN or infinite logits", "score", "--model", self.path / "nan", stdin='{"ids":[1,2]}\n')
 
     def test_refuses_bad_lines(self):
-        for line, sentence in (('{"ids":[]}', "ids: expected at least one"), ('{"ids":[459]}', "from 0 to 458"),
+        for line, sentence in (('{"ids":[]}', "ids: expected at least one"), (json.dumps({"ids": [IDS]}), f"from 0 to {IDS - 1}"),
                                ('{"ids":[1.5]}', "whole number"), ('{"ids":"1"}', "ids: expected a list"), ("{}", "ids: expected"),
                                ('{"ids":[1,2],"gather":[[]]}', "gather: expected 2 lists"),
                                ('{"ids":[1,2],"gather":[[],[-1]]}', "gather[1]: expected"),

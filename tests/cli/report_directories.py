@@ -209,7 +209,7 @@ def write_study(path, seeds=(42, 43)):
                                                 "budget": 0.3} for i in range(20)])
     write_json(path / "study.json", {
         "kind": "study", "version": 1,
-        "pair": {"laboratory": True, "student": "lab/base", "teacher": "lab/teacher", "prompts": "lab/train.jsonl",
+        "pair": {"family": "sums", "student": "lab/base", "teacher": "lab/teacher", "prompts": "lab/train.jsonl",
                  "suites": {"heldout": "lab/heldout.jsonl"}},
         "options": {"steps": 20, "lr": 5e-5, "k": 16, "m": 2, "samples": 4, "seeds": list(seeds), "main_seeds": list(seeds), "problems": 20,
                     "states": 64, "quick": True, "prompts_per_step": 8, "n": 4},

@@ -95,7 +95,7 @@ class Whole(Case):
         self.assertEqual(self.answer.returncode, 0, self.answer.stderr)
         study = self.study(self.whole)
         self.assertEqual((study["kind"], study["version"]), ("study", 2))
-        self.assertTrue(study["pair"]["laboratory"])
+        self.assertEqual(study["pair"]["family"], "sums")
         self.assertEqual(study["options"]["seeds"], [42])
         self.assertFalse(study["options"]["quick"])
         self.assertEqual(set(study["parts"]), {"main", "ablations", "sweeps", "dynamics", "mechanism", "cost", "behaviour"})
@@ -186,7 +186,7 @@ class Whole(Case):
                             ("template", "raw")):
             self.refuses(f"another {field} (", "main", "--out", self.whole, f"--{field}", word)
         self.refuses("another quick (", "main", "--out", self.whole, "--quick")
-        self.refuses("another pair.laboratory (", "main", "--out", self.whole, "--student", LAB / "base", "--teacher",
+        self.refuses("another pair.family (", "main", "--out", self.whole, "--student", LAB / "base", "--teacher",
                      LAB / "teacher", "--prompts", LAB / "train.jsonl")
 
     def test_a_broken_manifest_is_refused(self):
@@ -527,7 +527,7 @@ class Parts(Case):
         small = (*tiny, "--template", TEMPLATE, "--max-new", "60", "--quiet")
         self.succeeds("main", "--out", out, *pair, *small, "--suite", f"words={LAB / 'heldout.jsonl'}")
         study = self.study(out)
-        self.assertFalse(study["pair"]["laboratory"])
+        self.assertEqual(study["pair"]["family"], "")
         self.assertEqual(study["options"]["lr"], 1e-6)
         self.assertEqual(study["options"]["k"], 32)
         summary = json.loads((out / study["evals"]["base"] / "summary.json").read_text())

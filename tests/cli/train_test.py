@@ -269,19 +269,30 @@ class Contamination(Case):
 
 class Lab(Case):
     def test_made_twice_with_the_same_bytes(self):
-        arguments = ("--teacher-steps", 3, "--mild-steps", 2, "--base-steps", 2, "--quiet")
-        for name in ("a", "b"):
-            self.succeeds("lab", "make", "--out", self.path / name, *arguments)
-        files = sorted(p.relative_to(self.path / "a") for p in (self.path / "a").rglob("*") if p.is_file())
-        self.assertIn(pathlib.Path("base/model.safetensors"), files)
-        for name in files:
-            self.assertEqual((self.path / "a" / name).read_bytes(), (self.path / "b" / name).read_bytes(), name)
-        self.assertEqual(sorted(p.name for p in (self.path / "a").iterdir()),
-                         ["base", "heldout.jsonl", "teacher", "train.jsonl", "train.jsonl.decontaminated.json"])
-        # What is committed differs in its weights alone: problems and tokenizer are the program's.
-        for name in ("train.jsonl", "heldout.jsonl", "base/tokenizer.json", "teacher/config.json"):
-            self.assertEqual((self.path / "a" / name).read_bytes(), (LAB / name).read_bytes(), name)
-        self.refuses("exists already", "lab", "make", "--out", self.path / "a", *arguments)
+        few = ("--teacher-steps", 3, "--mild-steps", 2, "--student-steps", 3, "--base-steps", 2, "--quiet")
+        for family, committed in (("sums", LAB), ("lists", LAB / "lists")):
+            one, two = self.path / f"{family}-1", self.path / f"{family}-2"
+            for path in (one, two):
+                self.succeeds("lab", "make", "--family", family, "--out", path, *few)
+            files = sorted(p.relative_to(one) for p in one.rglob("*") if p.is_file())
+            self.assertIn(pathlib.Path("base/model.safetensors"), files)
+            for name in files:
+                self.assertEqual((one / name).read_bytes(), (two / name).read_bytes(), name)
+            self.assertEqual(sorted(p.name for p in one.iterdir()),
+                             ["base", "heldout.jsonl", "lab.json", "teacher", "train.jsonl", "train.jsonl.decontaminated.json",
+                              "validation.jsonl"])
+            self.assertEqual(json.loads((one / "lab.json").read_text())["family"], family)
+            record = json.loads((one / "train.jsonl.decontaminated.json").read_text())
+            self.assertEqual({test["file"]: test["problems"] for test in record["tests"]},
+                             {"heldout.jsonl": 200, "validation.jsonl": 64})
+            # What is committed differs in its weights alone: problems, tokenizer and shapes are the program's.
+            for name in ("train.jsonl", "validation.jsonl", "heldout.jsonl", "base/tokenizer.json", "base/config.json",
+                         "teacher/config.json"):
+                self.assertEqual((one / name).read_bytes(), (committed / name).read_bytes(), name)
+            self.refuses("exists already", "lab", "make", "--out", one, *few)
+            self.assertLess(sum(p.stat().st_size for place in ("base", "teacher") for p in (committed / place).iterdir())
+                            + sum(p.stat().st_size for p in committed.iterdir() if p.is_file()), 4e6)
+        self.refuses("expected sums | lists, got sets", "lab", "make", "--family", "sets", "--out", self.path / "x")
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ class Files : public testing::Test {
     }
     directory_.write("lab/train.jsonl", "{}\n");
     directory_.write("lab/heldout.jsonl", "{}\n");
+    directory_.write("lab/lab.json", R"({"kind": "laboratory", "version": 1, "family": "sums"})");
     request_.pair = laboratory_pair(directory_.path() / "lab");
   }
   void with_validation() {
@@ -309,6 +310,22 @@ TEST_F(Files, RatesOfAnotherStudyAreTaken) {
   EXPECT_THAT(begun_with({{"rates", record.string()}}), HasSubstr("rates.json"));
   EXPECT_THAT(begun_with({{"rates", record.string()}, {"lr", 1e-4}}), HasSubstr("exclude each other"));
   EXPECT_FALSE(std::filesystem::exists(directory_.path() / "other"));
+}
+
+TEST_F(Files, OfAnEarlierVersionAreRefused) {
+  {
+    const StudyFiles files(out(), request_);
+  }
+  Json manifest = Json::parse(bytes_in(out() / "study.json"));
+  EXPECT_EQ(manifest["pair"]["family"], "sums");
+  manifest["version"] = 1;
+  directory_.write("study/study.json", manifest.dump());
+  EXPECT_THAT(error(), HasSubstr("is no study of version 2"));
+}
+
+TEST_F(Files, OfNoLaboratoryAreRefused) {
+  std::filesystem::remove(directory_.path() / "lab" / "lab.json");
+  EXPECT_THAT(error_of([&] { laboratory_pair(directory_.path() / "lab"); }), HasSubstr("has no lab.json"));
 }
 
 TEST_F(Files, AreOneProcessesAtATime) {

@@ -102,7 +102,7 @@ class SyntheticStudy {
     manifest = {
         {"kind", "study"},
         {"version", 1},
-        {"pair", {{"laboratory", true}, {"student", "lab/base"}, {"teacher", "lab/teacher"}}},
+        {"pair", {{"family", "sums"}, {"student", "lab/base"}, {"teacher", "lab/teacher"}}},
         {"options", {{"steps", kSteps}, {"k", 16}, {"m", 2}, {"samples", kSamples}, {"seeds", seeds()}}},
         {"machine", {{"cpu", "a processor"}, {"threads", 2}}},
         {"parts", Json::object()},

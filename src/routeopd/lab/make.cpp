@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/lab/make.h"
 
+#include <array>
 #include <cmath>
 #include <utility>
 
 #include "routeopd/base/files.h"
 #include "routeopd/decontamination/decontaminate.h"
-#include "routeopd/lab/task.h"
+#include "routeopd/lab/lab_file.h"
 #include "routeopd/model/model_files.h"
 #include "routeopd/text/prompts.h"
 #include "routeopd/tokenizer/byte_level.h"
@@ -24,27 +25,32 @@ void write_json(const fs::path& path, const Json& value) {
   write_file(path, value.dump(2) + "\n");
 }
 
-void write_problems(const fs::path& path, std::uint64_t seed, Split split, std::int64_t count) {
+constexpr const char* kTrainFile = "train.jsonl";
+constexpr const char* kValidationFile = "validation.jsonl";
+constexpr const char* kHeldOutFile = "heldout.jsonl";
+
+void write_problems(const fs::path& path, const Task& task, std::uint64_t seed, Split split,
+                    std::int64_t count) {
+  constexpr std::array kNamesOfSplits = {"train", "validation", "heldout"};
   AtomicFile file(path);
   for (std::int64_t i = 0; i < count; ++i) {
-    const Problem problem = make_problem(seed, split, static_cast<std::uint32_t>(i));
-    const std::string id = fmt::format("{}-{}", split == Split::kTrain ? "train" : "heldout", i);
-    file.write(
-        Json{{"id", id}, {"problem", problem.text()}, {"answer", std::to_string(problem.answer)}}.dump() +
-        "\n");
+    const Problem problem = task.make_problem(seed, split, static_cast<std::uint32_t>(i));
+    const std::string id = fmt::format("{}-{}", kNamesOfSplits[static_cast<std::size_t>(split)], i);
+    file.write(Json{{"id", id}, {"problem", problem.text}, {"answer", problem.answer}}.dump() + "\n");
   }
   file.commit();
 }
 
-formats::ModelConfig model_config(std::int32_t ids, std::int32_t eos) {
+formats::ModelConfig model_config(std::int64_t hidden, std::int64_t layers, std::int32_t ids,
+                                  std::int32_t eos) {
   formats::ModelConfig config;
   config.vocab_size = ids;
-  config.hidden_size = 96;
-  config.intermediate_size = 256;
-  config.num_hidden_layers = 3;
+  config.hidden_size = hidden;
+  config.intermediate_size = hidden * 5 / 2;
+  config.num_hidden_layers = layers;
   config.num_attention_heads = 4;
   config.num_key_value_heads = 2;
-  config.head_dim = 32;
+  config.head_dim = hidden / 4;
   config.max_position_embeddings = 256;
   config.tie_word_embeddings = true;
   config.eos_token_ids = {eos};
@@ -52,9 +58,10 @@ formats::ModelConfig model_config(std::int32_t ids, std::int32_t eos) {
 }
 
 // A directory with random weights, whose configuration and tokenizer files all later ones carry along.
-void write_start(const fs::path& directory, std::uint64_t seed) {
+void write_start(const fs::path& directory, const Task& task, std::int64_t hidden, std::int64_t layers,
+                 std::uint64_t seed) {
   fs::create_directories(directory);
-  const Json tokenizer = tokenizer_json();
+  const Json tokenizer = tokenizer_json(task);
   write_json(directory / "tokenizer.json", tokenizer);
   write_json(directory / "tokenizer_config.json", {{"tokenizer_class", "PreTrainedTokenizerFast"},
                                                    {"eos_token", kEndOfText},
@@ -62,24 +69,24 @@ void write_start(const fs::path& directory, std::uint64_t seed) {
                                                    {"clean_up_tokenization_spaces", false},
                                                    {"model_max_length", 256}});
   const auto eos = tokenizer["added_tokens"][0]["id"].get<std::int32_t>();
-  const formats::ModelConfig config = model_config(eos + 1, eos);
+  const formats::ModelConfig config = model_config(hidden, layers, eos + 1, eos);
   write_json(directory / "config.json", formats::json_of(config));
   write_json(directory / "generation_config.json", {{"eos_token_id", eos}, {"pad_token_id", eos}});
   model::save_tensors(directory / "model.safetensors", model::parameters(model::random_model(config, seed)));
 }
 
-// What one stage of supervised training needs: steps * 32 problems of the training split, each seen once.
-std::vector<Prompt> lessons(std::int64_t count, std::uint32_t first, const MakeOptions& options,
-                            const Style& style, const tokenizer::Tokenizer& tokenizer) {
+// What one stage of supervised training needs: problems of the training split, each seen once.
+std::vector<Prompt> lessons(const Task& task, std::int64_t count, std::uint32_t first, std::uint64_t seed,
+                            Writer writer, const tokenizer::Tokenizer& tokenizer) {
   const text::PromptTemplate words(kTemplate);
   const std::int32_t eos = tokenizer.id_of(kEndOfText);
   std::vector<Prompt> prompts;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::uint32_t number = first + static_cast<std::uint32_t>(i);
-    const Problem problem = make_problem(options.seed, Split::kTrain, number);
+    const Problem problem = task.make_problem(seed, Split::kTrain, number);
     Prompt prompt = text::make_prompt(std::to_string(i), static_cast<std::uint32_t>(i),
-                                      words.apply(problem.text()), tokenizer);
-    prompt.response = write_solution(problem, options.seed, number, style);
+                                      words.apply(problem.text), tokenizer);
+    prompt.response = task.write_solution(problem.text, seed, number, writer);
     prompt.response_ids = tokenizer.encode(prompt.response);
     prompt.response_ids.push_back(eos);
     prompts.push_back(std::move(prompt));
@@ -87,23 +94,26 @@ std::vector<Prompt> lessons(std::int64_t count, std::uint32_t first, const MakeO
   return prompts;
 }
 
-// train.jsonl and heldout.jsonl, and the record of a check: which split a problem belongs to depends on its
-// numbers alone, so no problem of one stands in the other, but a long one may share most of its words with
-// one of the other. Such rows are not in train.jsonl; the committed files have none.
-void write_problem_files(const fs::path& directory, const MakeOptions& options) {
-  const fs::path all = directory / "problems.jsonl", heldout = directory / "heldout.jsonl";
-  write_problems(all, options.seed + 1, Split::kTrain, options.train_prompts);
-  write_problems(heldout, options.seed + 1, Split::kHeldOut, options.heldout_problems);
+// The three files of problems, and the record of a check: which split a problem belongs to depends on its key
+// alone, so no problem of one stands in another, but a long one may share most of its words with one of
+// another. Such rows are not in train.jsonl.
+void write_problem_files(const fs::path& directory, const Task& task, const MakeOptions& options) {
+  const std::uint64_t seed = options.seed + 1;  // not the problems that the models learnt from
+  const fs::path all = directory / "problems.jsonl";
+  write_problems(all, task, seed, Split::kTrain, options.train_prompts);
+  write_problems(directory / kValidationFile, task, seed, Split::kValidation, options.validation_problems);
+  write_problems(directory / kHeldOutFile, task, seed, Split::kHeldOut, options.heldout_problems);
   decontamination::DecontaminateOptions check;
   check.train = all.string();
-  check.tests = {heldout.string()};
-  check.out = (directory / "train.jsonl").string();
+  check.tests = {(directory / kHeldOutFile).string(), (directory / kValidationFile).string()};
+  check.out = (directory / kTrainFile).string();
   check.keep_duplicates = check.keep_conflicts = true;
   decontamination::decontaminate(check);
   fs::remove(all);
 }
 
 constexpr std::int32_t kBatch = 32;
+constexpr double kRightRate = 4e-3, kRightBeta2 = 0.98, kMildRate = 1e-3, kBaseRate = 8e-4, kBeta2 = 0.999;
 
 train::Recipe sft_recipe(const fs::path& student, const fs::path& out, std::int64_t steps, double lr,
                          double beta2, std::uint64_t seed) {
@@ -126,11 +136,11 @@ train::Recipe sft_recipe(const fs::path& student, const fs::path& out, std::int6
 
 }  // namespace
 
-Json tokenizer_json() {
+Json tokenizer_json(const Task& task) {
   Json vocabulary_json = Json::object();
   std::int32_t next = 0;
   for (const std::string& symbol : tokenizer::byte_symbols()) vocabulary_json[symbol] = next++;
-  for (const std::string& word : vocabulary()) vocabulary_json[tokenizer::spelled(word)] = next++;
+  for (const std::string& word : task.vocabulary()) vocabulary_json[tokenizer::spelled(word)] = next++;
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
@@ -161,37 +171,41 @@ Json tokenizer_json() {
             {"merges", Json::array()}}}};
 }
 
-void make_laboratory(const fs::path& directory, const MakeOptions& options, const MakeWatch& watch) {
+void make_laboratory(const fs::path& directory, const Task& task, const MakeOptions& options,
+                     const MakeWatch& watch) {
   AtomicDirectory target(directory);
-  const fs::path start = target.path() / "start", runs = target.path() / "runs";
-  write_start(start, options.seed);
-  const tokenizer::Tokenizer tokenizer(start);
+  const fs::path runs = target.path() / "runs", larger = runs / "larger", smaller = runs / "smaller";
+  write_start(larger, task, options.teacher_hidden, options.teacher_layers, options.seed);
+  write_start(smaller, task, options.student_hidden, options.student_layers, options.seed);
+  const tokenizer::Tokenizer tokenizer(larger);
 
-  std::uint32_t next_problem = 0;  // no problem is seen twice
-  const auto learn = [&](const std::string& what, const fs::path& from, const Style& style,
+  std::uint32_t next_problem = 0;  // nobody sees a problem twice
+  const auto learn = [&](const std::string& what, model::Model& model, const fs::path& files, Writer writer,
                          std::int64_t steps, double lr, double beta2) {
-    const train::Recipe recipe = sft_recipe(from, runs / what, steps, lr, beta2, options.seed);
+    const train::Recipe recipe = sft_recipe(files, runs / what, steps, lr, beta2, options.seed);
     train::Inputs inputs;
-    inputs.student = model::load_model(from);
+    inputs.student = model;
     inputs.real_ids = tokenizer.real_ids();
-    inputs.prompts = lessons(steps * kBatch, next_problem, options, style, tokenizer);
+    inputs.prompts = lessons(task, steps * kBatch, next_problem, options.seed, writer, tokenizer);
     next_problem += static_cast<std::uint32_t>(inputs.prompts.size());
     train::train(recipe, inputs, [&](const StepMetrics& metrics) {
       if (watch) watch(what, metrics.step, steps, metrics.loss.value_or(std::nan("")));
     });
-    model::save_model(inputs.student, target.path() / what, start);
+    model = inputs.student;
   };
-  learn("right", start, kRightStyle, options.teacher_steps, 4e-3, 0.98);
-  if (options.mild_steps > 0) {
-    learn("teacher", target.path() / "right", kTeacherStyle, options.mild_steps, 1e-3, 0.999);
-    fs::remove_all(target.path() / "right");
-  } else {
-    fs::rename(target.path() / "right", target.path() / "teacher");
-  }
-  learn("base", target.path() / "teacher", kBaseStyle, options.base_steps, 8e-4, 0.999);
+  model::Model teacher = model::load_model(larger);
+  learn("teacher", teacher, larger, Writer::kRight, options.teacher_steps, kRightRate, kRightBeta2);
+  if (options.mild_steps > 0)
+    learn("teacher, mild", teacher, larger, Writer::kTeacher, options.mild_steps, kMildRate, kBeta2);
+  model::save_model(teacher, target.path() / "teacher", larger);
 
-  write_problem_files(target.path(), options);
-  fs::remove_all(start);
+  model::Model student = model::load_model(smaller);
+  learn("student", student, smaller, Writer::kRight, options.student_steps, kRightRate, kRightBeta2);
+  learn("base", student, smaller, Writer::kBase, options.base_steps, kBaseRate, kBeta2);
+  model::save_model(student, target.path() / "base", smaller);
+
+  write_problem_files(target.path(), task, options);
+  write_lab_file(target.path(), task.name(), options);
   fs::remove_all(runs);
   target.commit();
 }

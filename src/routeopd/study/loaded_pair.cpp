@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "routeopd/lab/checker.h"
+#include "routeopd/lab/task.h"
 
 namespace routeopd::study {
 namespace {
@@ -13,17 +14,17 @@ namespace fs = std::filesystem;
 constexpr const char* kValidation = "validation";  // the suite's name
 
 // The problem inside a prompt of the laboratory's template.
-lab::Problem problem_of(const Prompt& prompt, const std::string& words, const std::string& file) {
+std::string problem_of(const lab::Task& task, const Prompt& prompt, const std::string& words,
+                       const std::string& file) {
   const std::size_t before = words.find("{problem}");
   const std::size_t around = words.size() - std::string_view("{problem}").size();
   if (before != std::string::npos && prompt.text.size() >= around) {
-    if (auto problem =
-            lab::parse_problem(std::string_view(prompt.text).substr(before, prompt.text.size() - around)))
-      return *problem;
+    std::string problem = prompt.text.substr(before, prompt.text.size() - around);
+    if (task.reads(problem)) return problem;
   }
   throw UserError(
-      "{}: problem {} is none of the laboratory's; name the pair with --student, --teacher and --prompts",
-      file, prompt.id);
+      "{}: problem {} is none of the family {}; name the pair with --student, --teacher and --prompts", file,
+      prompt.id, task.name());
 }
 
 // Appends those of at most `longest` ids until there are `most`. Numbered anew: every file counts from 0, and
@@ -83,9 +84,10 @@ LoadedPair::LoadedPair(const StudyPair& pair, const StudyOptions& options, const
     eval::Suite& suite =
         suites.emplace_back(eval::read_suite(name, path, protocol, pair.student, tokenizer_));
     take_prompts(bank_prompts_, suite.prompts, longest, options.states);
-    if (!pair.laboratory) continue;
+    if (pair.family.empty()) continue;
+    const lab::Task& task = lab::task_named(pair.family);
     for (const Prompt& prompt : suite.prompts)
-      problems_[prompt.id] = problem_of(prompt, protocol.prompt_template, path);
+      problems_[prompt.id] = problem_of(task, prompt, protocol.prompt_template, path);
   }
   take_prompts(bank_prompts_, prompts_, longest, options.states);
   if (!pair.validation.empty() && options.tuned()) {
@@ -120,7 +122,8 @@ double LoadedPair::evaluate(const fs::path& directory, const model::Model& stude
 }
 
 void LoadedPair::label(const fs::path& directory) const {
-  if (pair_.laboratory && !fs::exists(directory / "labels.jsonl")) lab::label_directory(directory, problems_);
+  if (!pair_.family.empty() && !fs::exists(directory / "labels.jsonl"))
+    lab::label_directory(directory, lab::task_named(pair_.family), problems_);
 }
 
 }  // namespace routeopd::study

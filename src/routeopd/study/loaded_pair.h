@@ -10,7 +10,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "routeopd/lab/task.h"
 #include "routeopd/model/model.h"
 #include "routeopd/run/watched_run.h"
 #include "routeopd/study/study_options.h"
@@ -62,7 +61,7 @@ class LoadedPair {
   std::int64_t too_long_ = 0;
   std::string contamination_warning_;
   std::optional<run::SuiteEvaluator> evaluator_, validation_;
-  std::unordered_map<std::string, lab::Problem> problems_;  // of the laboratory, by id
+  std::unordered_map<std::string, std::string> problems_;  // of the laboratory: texts by id
 };
 
 }  // namespace routeopd::study

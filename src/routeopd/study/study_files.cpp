@@ -110,7 +110,7 @@ StudyTerms terms_of(const StudyRequest& request) {
   const StudyPair& pair = terms.pair;
   StudyOptions& options = terms.options;
   options = with_settings(request.recipe ? recipe_options(*request.recipe, request.quick)
-                                         : default_options(pair.laboratory, request.quick),
+                                         : default_options(!pair.family.empty(), request.quick),
                           request.settings);
   if (!options.rates.empty()) {
     if (request.settings.contains("lr") && options.lr)
@@ -123,7 +123,7 @@ StudyTerms terms_of(const StudyRequest& request) {
     if (!pair.validation.empty())
       options.lr.reset();
     else if (options.tuned())
-      options.lr = pair.laboratory ? kUntunedLaboratoryRate : kUntunedRate;
+      options.lr = !pair.family.empty() ? kUntunedLaboratoryRate : kUntunedRate;
   } else if (options.tuned() && pair.validation.empty()) {
     throw UserError(
         "lr is to be tuned, and there are no problems to choose it by; name some with --validation");
@@ -374,7 +374,7 @@ void StudyFiles::note_machine() {
 bool StudyFiles::evaluated(const std::string& directory) const {
   std::error_code ignored;
   return fs::exists(path_ / directory / "summary.json", ignored) &&
-         (!pair_.laboratory || fs::exists(path_ / directory / "labels.jsonl", ignored));
+         (pair_.family.empty() || fs::exists(path_ / directory / "labels.jsonl", ignored));
 }
 
 bool StudyFiles::has_eval(const std::string& whose) const {

@@ -5,6 +5,7 @@
 #include <array>
 #include <set>
 
+#include "routeopd/lab/lab_file.h"
 #include "routeopd/lab/task.h"
 #include "routeopd/study/variants.h"
 
@@ -220,6 +221,7 @@ std::string absolute_path(const std::filesystem::path& path) {
 
 StudyPair laboratory_pair(const std::filesystem::path& directory) {
   StudyPair pair;
+  pair.family = lab::family_of(directory);
   pair.student = absolute_path(directory / "base");
   pair.teacher = absolute_path(directory / "teacher");
   pair.prompts = absolute_path(directory / "train.jsonl");
@@ -230,7 +232,7 @@ StudyPair laboratory_pair(const std::filesystem::path& directory) {
 }
 
 StudyPair recipe_pair(const train::Recipe& recipe) {
-  StudyPair pair{.laboratory = false,
+  StudyPair pair{.family = "",
                  .student = absolute_path(recipe.student.path),
                  .teacher = absolute_path(recipe.teacher.path),
                  .prompts = absolute_path(recipe.data.prompts),
@@ -241,13 +243,13 @@ StudyPair recipe_pair(const train::Recipe& recipe) {
 }
 
 Json json_of(const StudyPair& pair) {
-  return {{"laboratory", pair.laboratory}, {"student", pair.student},     {"teacher", pair.teacher},
-          {"prompts", pair.prompts},       {"suites", Json(pair.suites)}, {"validation", pair.validation}};
+  return {{"family", pair.family},   {"student", pair.student},     {"teacher", pair.teacher},
+          {"prompts", pair.prompts}, {"suites", Json(pair.suites)}, {"validation", pair.validation}};
 }
 
 StudyPair pair_of(const Json& json) {
   StudyPair pair;
-  pair.laboratory = json.at("laboratory").get<bool>();
+  pair.family = json.at("family").get<std::string>();
   pair.student = json.at("student").get<std::string>();
   pair.teacher = json.at("teacher").get<std::string>();
   pair.prompts = json.at("prompts").get<std::string>();

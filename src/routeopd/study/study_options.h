@@ -19,7 +19,7 @@ namespace routeopd::study {
 // Two models and their problems. Paths are absolute, so that a study is resumed from whatever directory the
 // command is called in.
 struct StudyPair {
-  bool laboratory = true;  // the laboratory's own task, whose responses the checker can read
+  std::string family;  // of the laboratory's tasks, whose responses a checker can read; empty: another pair
   std::string student, teacher;
   std::string prompts;                        // to train on
   std::map<std::string, std::string> suites;  // to be judged by, file by name; none: there is no accuracy
@@ -27,6 +27,7 @@ struct StudyPair {
 };
 
 std::string absolute_path(const std::filesystem::path& path);
+// The pair of a directory that `lab make` wrote. Throws UserError where it is none.
 StudyPair laboratory_pair(const std::filesystem::path& directory);
 // Of a recipe: its models, prompts and [eval] suites.
 StudyPair recipe_pair(const train::Recipe& recipe);
@@ -47,7 +48,7 @@ struct StudyOptions {
   std::int32_t rounds = 5;     // of the cost measurement
   std::int32_t prompts_per_step = 32;
   std::int32_t n = 4;             // responses per prompt
-  std::int64_t max_new = 80;      // tokens; the laboratory's longest right solution has 50
+  std::int64_t max_new = 128;     // tokens; the laboratory's longest right solutions have some 80
   std::int64_t eval_max_new = 0;  // the same where responses are judged; 0: as many
   std::int64_t save_every = 1;    // steps between checkpoints: what a killed study loses at most
   std::string prompt_template;
