@@ -262,8 +262,8 @@ TEST(RouteStates, CoverageIsOfTheDestinationsUsed) {
 // Both rank-matched controls rank U and the pool together; the neutral one may not raise what the teacher
 // wants lowered, and ranks count those ids all the same.
 TEST(RouteStates, RankMatchedDestinationsAreThoseNearestInRank) {
-  // 0 and 1 are in excess, 2 in deficit. By the student's logit: 0, 4, 1, 2, 6, 5, 7. From b = 2 outwards, the
-  // lower rank first: 1, 6 | 4, 5 | 0, 7; 0 is the source.
+  // 0 and 1 are in excess, 2 in deficit. By the student's logit: 0, 4, 1, 2, 6, 5, 7. From b = 2 outwards,
+  // the lower rank first: 1, 6 | 4, 5 | 0, 7; 0 is the source.
   const Values student = {std::log(0.45), std::log(0.35), std::log(0.2)};
   const Values teacher = {std::log(0.4), std::log(0.3), std::log(0.3)};
   const reference::Pool pool{{7, 4, 5, 6}, {-5, -1, -3, -2.1}};

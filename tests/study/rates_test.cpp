@@ -1,5 +1,5 @@
-// How a study chooses learning rates: the order of trials, ties, extensions of the grid, who takes whose rate,
-// and the record.
+// How a study chooses learning rates: the order of trials, ties, extensions of the grid, who takes whose
+// rate, and the record.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/study/rates.h"
 

@@ -1,8 +1,8 @@
 // What scoring needs of softmax(hidden W^T) at each row of hidden states, in one pass over tiles of the
 // vocabulary: the k largest logits with their ids, the log-sum-exp, the entropy where that is wanted, and the
-// logits at ids given by the caller. [T, R] is never held: a thread holds the logits of 96 rows at 1,024 ids, in cache, and the row
-// kernel (row_topk.h) and the gathers read them there. Decoding, which samples from a few rows at a time,
-// asks for the same with the logits kept.
+// logits at ids given by the caller. [T, R] is never held: a thread holds the logits of 96 rows at 1,024 ids,
+// in cache, and the row kernel (row_topk.h) and the gathers read them there. Decoding, which samples from a
+// few rows at a time, asks for the same with the logits kept.
 //
 // Threads take the next tile when they are done with one; every result is bitwise the same for any number of
 // threads.

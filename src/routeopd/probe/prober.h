@@ -7,9 +7,9 @@
 //   potential_matched   the same shift, scaled to the matched RMS, where there is one
 //   fresh_adamw, saved_adamw, sgd   one update on the gradient over all states of the bank
 //
-// Updates are scaled by their length to one matched RMS over all frozen pairs of the bank, so that arms differ in
-// where probability goes and not in how far. It is that of RouteOPD's fresh-AdamW update at the learning rate,
-// unless MatchedSize says otherwise.
+// Updates are scaled by their length to one matched RMS over all frozen pairs of the bank, so that arms
+// differ in where probability goes and not in how far. It is that of RouteOPD's fresh-AdamW update at the
+// learning rate, unless MatchedSize says otherwise.
 //
 // Shapes: S states of the bank, V rows of the student's LM head and H its hidden size, U and X the teacher's,
 // R real ids.
@@ -95,7 +95,8 @@ class Prober {
   const Frozen& frozen() const { return *frozen_; }
   Endpoint before() const { return {before_SH_, student_.head_VH}; }
 
-  // Whether the arm has what the intervention needs: pairs, a shared potential, saved moments, a size to match.
+  // Whether the arm has what the intervention needs: pairs, a shared potential, saved moments, a size to
+  // match.
   bool applies(const ProbeArm& arm, Intervention intervention) const;
 
   // What the arm asks for at the bank's states, before any step.
@@ -104,8 +105,8 @@ class Prober {
   std::optional<double> matched_rms();  // none: MatchedSize::Kind::kNone
   ProbeRow run(const ProbeArm& arm, Intervention intervention, const AfterRow& after = {});
 
-  // One unscaled fresh-AdamW update of the arm at each learning rate. The gradient is formed once: the update is
-  // the rate times a direction that does not depend on it, weight decay included. Of the changes the pairs
+  // One unscaled fresh-AdamW update of the arm at each learning rate. The gradient is formed once: the update
+  // is the rate times a direction that does not depend on it, weight decay included. Of the changes the pairs
   // alone are measured, from the rows of the head that they name.
   struct UpdateAtRate {
     double lr = 0;

@@ -1,5 +1,5 @@
-// How far one unscaled update goes towards its targets, over the learning rate: updates far smaller than their
-// targets rank early speed, updates of their size show what bounded targets are for.
+// How far one unscaled update goes towards its targets, over the learning rate: updates far smaller than
+// their targets rank early speed, updates of their size show what bounded targets are for.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,8 +22,8 @@ struct StepSize {
   grade::Interval overshoot_interval;
 };
 
-// One fresh-AdamW update of the arm at each rate, as `probe run --rms none` has it: the arm's own pairs where it
-// draws pairs, else the bank's. The gradient is formed once.
+// One fresh-AdamW update of the arm at each rate, as `probe run --rms none` has it: the arm's own pairs where
+// it draws pairs, else the bank's. The gradient is formed once.
 std::vector<StepSize> step_sizes(Prober& prober, const ProbeArm& arm, std::span<const double> rates);
 
 }  // namespace routeopd::probe

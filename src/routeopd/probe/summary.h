@@ -15,8 +15,8 @@ namespace routeopd::probe {
 // interval of the mean, a bootstrap over the bank's sequences. Nulls where there is no value.
 Json spread_of(const std::vector<double>& values_S, const Bank& bank);
 
-// Completion and overshoot with 95 % intervals, a bootstrap over the bank's sequences; NaN where no pair has a
-// substantive target.
+// Completion and overshoot with 95 % intervals, a bootstrap over the bank's sequences; NaN where no pair has
+// a substantive target.
 struct RealizedShares {
   grade::Interval completion, overshoot;
 };

@@ -1,8 +1,8 @@
 // What the arms cost on the same prompts and weights. Every round takes one step of every arm in turn, from
 // the starting student, so that a machine that slows down slows all of them; a step before it, which does not
-// count, has memory and caches ready. Ratios are to sampled_rkl-lean within a round: sampled_rkl as its users run
-// it, which scores the tokens taken alone, without top-k and routes ([train] diagnostics = false). The other
-// arms, sampled_rkl among them, are measured as the study runs them, with everything recorded.
+// count, has memory and caches ready. Ratios are to sampled_rkl-lean within a round: sampled_rkl as its users
+// run it, which scores the tokens taken alone, without top-k and routes ([train] diagnostics = false). The
+// other arms, sampled_rkl among them, are measured as the study runs them, with everything recorded.
 //
 //   cost.json {"rounds", "reference", "arms": [{"name", "k", "m", "seconds": {"rollout", "score", "route",
 //              "learn", "learner", "total"} (medians), "tokens_per_second", "peak_bytes", "teacher_calls",
@@ -31,8 +31,9 @@ namespace routeopd::study {
 // The arm that ratios are to.
 inline constexpr const char* kLeanReference = "sampled_rkl-lean";
 
-// What is measured: kLeanReference, the main arms, routeopd at the paper's k and m, and the whole vocabulary. Under --arms
-// those that were named, routeopd standing for its k and m too, and sampled_rkl in both forms in any case.
+// What is measured: kLeanReference, the main arms, routeopd at the paper's k and m, and the whole vocabulary.
+// Under --arms those that were named, routeopd standing for its k and m too, and sampled_rkl in both forms in
+// any case.
 std::vector<Variant> cost_variants(const StudyOptions& options);
 
 // Steps that measure_cost() makes, each shape of the breakdown counting as one.

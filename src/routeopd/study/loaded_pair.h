@@ -20,8 +20,8 @@ namespace routeopd::study {
 
 class LoadedPair {
  public:
-  // `recipe` is shared_recipe() of both. Throws UserError as train::load_inputs() does, and for problems that are not the laboratory's where they
-  // should be.
+  // `recipe` is shared_recipe() of both. Throws UserError as train::load_inputs() does, and for problems that
+  // are not the laboratory's where they should be.
   LoadedPair(const StudyPair& pair, const StudyOptions& options, const train::Recipe& recipe);
   LoadedPair(const LoadedPair&) = delete;
   LoadedPair& operator=(const LoadedPair&) = delete;

@@ -1,5 +1,5 @@
-// Learning rates of a study: which arms are tuned, whose rate every other arm takes, how a rate is chosen from
-// what was measured, and tune.json, the record of it:
+// Learning rates of a study: which arms are tuned, whose rate every other arm takes, how a rate is chosen
+// from what was measured, and tune.json, the record of it:
 //
 //   {"kind": "tuning", "version": 1, "complete",
 //    "lrs": […], "seeds": […], "samples", "problems", "steps",       what was asked for

@@ -19,8 +19,8 @@
 //               "concentration", "tuning", "runs": [{"name", "arm", "k", "m", "pairs", "settings", "lr",
 //               "shared", "seed", "path", "eval", "complete"}], "probes": [{"name", "path", "at"}], "cost"}
 //
-// A run at the shared rate whose arm's own rate is the same is that arm's own run. Paths in it are relative to the directory; null where the piece is not there. The directory is locked while
-// a process works in it.
+// A run at the shared rate whose arm's own rate is the same is that arm's own run. Paths in it are relative
+// to the directory; null where the piece is not there. The directory is locked while a process works in it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

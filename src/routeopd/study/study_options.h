@@ -1,6 +1,6 @@
-// What a study is asked for: the pair, and the settings that all of its runs share, said by themselves or by a
-// recipe. Each setting is declared once; the command line, study.json and the check that a study is resumed as
-// it was begun all come from that table.
+// What a study is asked for: the pair, and the settings that all of its runs share, said by themselves or by
+// a recipe. Each setting is declared once; the command line, study.json and the check that a study is resumed
+// as it was begun all come from that table.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

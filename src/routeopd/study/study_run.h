@@ -29,9 +29,9 @@ void remove_checkpoints(const std::filesystem::path& run, std::int64_t hold);
 bool is_due(const PlannedRun& run, std::int64_t step, std::int64_t steps);
 std::int64_t evaluations_of(const PlannedRun& run, std::int64_t steps);
 
-// Trains at the learning rate `lr` into the run's place in the study. Whatever of it is there already is used: a run that was killed
-// resumes from its newest checkpoint, to the same bits. A run that is evaluated on the way also probes the
-// study's bank.
+// Trains at the learning rate `lr` into the run's place in the study. Whatever of it is there already is
+// used: a run that was killed resumes from its newest checkpoint, to the same bits. A run that is evaluated
+// on the way also probes the study's bank.
 void make_run(const PlannedRun& run, double lr, const std::filesystem::path& study, const LoadedPair& pair,
               const StudyOptions& options, const StudyRunEvents& events);
 

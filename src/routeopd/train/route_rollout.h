@@ -34,8 +34,8 @@ engine::ScoreOptions score_options(const routing::ObjectiveOptions& options, con
 // What the rollout must capture for these options.
 engine::Capture capture_options(const routing::ObjectiveOptions& options);
 
-// For a loss that reads no routes, where nobody else does: the tokens taken, and for full_rkl and full_fkl the
-// teacher's hidden states.
+// For a loss that reads no routes, where nobody else does: the tokens taken, and for full_rkl and full_fkl
+// the teacher's hidden states.
 engine::ScoreOptions taken_score_options(const routing::ObjectiveOptions& options, bool rescore);
 
 // No routes: which states are valid, and nothing else.

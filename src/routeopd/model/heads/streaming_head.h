@@ -1,7 +1,8 @@
 // The streaming head: what scoring needs of softmax(hidden W^T) at each token, in one pass over tiles of the
 // vocabulary: the k largest logits with their ids, the log-sum-exp, the entropy where it is wanted, and the
-// logits at ids given by the caller (the other model's top-k). [T, V] is never held; see kernels/vocabulary_tiles.h. Decoding, which samples
-// from a few rows at a time, asks for the same with the rows kept.
+// logits at ids given by the caller (the other model's top-k). [T, V] is never held; see
+// kernels/vocabulary_tiles.h. Decoding, which samples from a few rows at a time, asks for the same with the
+// rows kept.
 //
 // Shapes: T tokens, H hidden size, V rows of the weight (padding included), R <= V real ids, K = min(k, R) of
 // the top-k, G ids gathered per token.
