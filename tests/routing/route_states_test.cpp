@@ -101,7 +101,8 @@ TEST(RouteStates, EqualsTheReferenceOverSupportsAndPairs) {
   for (const std::int32_t k : {1, 2, 7, 16, 31, 32, 33, 64, 100, 300, kFullSupport}) {
     for (const std::int32_t m : {1, 2, 8, 9, 40}) {
       SCOPED_TRACE(::testing::Message() << "k " << k << " m " << m);
-      const int pairs = compare({.k = k, .m = m}, 400, 30, 2, 1, static_cast<unsigned>(k + m));
+      const int pairs =
+          compare({.k = k, .m = m}, 400, 30, 2, 1, static_cast<unsigned>(k) + static_cast<unsigned>(m));
       // At k = 1 the models may agree on the one id, and nothing is routed.
       EXPECT_TRUE(k == 1 ? pairs >= m : pairs == 30 * m) << pairs << " pairs compared";
     }
