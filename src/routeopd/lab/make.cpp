@@ -98,7 +98,7 @@ std::vector<Prompt> lessons(const Task& task, std::int64_t count, std::uint32_t 
 // alone, so no problem of one stands in another, but a long one may share most of its words with one of
 // another. Such rows are not in train.jsonl.
 void write_problem_files(const fs::path& directory, const Task& task, const MakeOptions& options) {
-  const std::uint64_t seed = options.seed + 1;  // not the problems that the models learnt from
+  const std::uint64_t seed = options.seed + 2;  // neither what the models learnt from nor what trials saw
   const fs::path all = directory / "problems.jsonl";
   write_problems(all, task, seed, Split::kTrain, options.train_prompts);
   write_problems(directory / kValidationFile, task, seed, Split::kValidation, options.validation_problems);
