@@ -206,7 +206,7 @@ class Plan(Case):
         self.assertFalse((self.path / "run").exists())
         plan = json.loads(self.train("run", "--dry-run", "--json", *huge).stdout)
         self.assertFalse(plan["fits"])
-        states = 4000 * 256 * 80
+        states = 4000 * 256 * 128
         self.assertEqual(plan["memory"]["support"] % states, 0)
         self.assertIn("--allow-overcommit", self.train("run", "--dry-run", *huge).stdout)
         # The override is heeded: the run then fails where it always did, at its first missing piece.

@@ -115,6 +115,7 @@ class Lists final : public Task {
   MakeOptions make_options() const override {
     MakeOptions options;
     options.teacher_steps = 2800;
+    options.student_steps = 2000;
     return options;
   }
 

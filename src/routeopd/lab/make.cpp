@@ -98,7 +98,7 @@ std::vector<Prompt> lessons(const Task& task, std::int64_t count, std::uint32_t 
 // alone, so no problem of one stands in another, but a long one may share most of its words with one of
 // another. Such rows are not in train.jsonl.
 void write_problem_files(const fs::path& directory, const Task& task, const MakeOptions& options) {
-  const std::uint64_t seed = options.seed + 1;  // not the problems that the models learnt from
+  const std::uint64_t seed = options.seed + 2;  // neither what the models learnt from nor what trials saw
   const fs::path all = directory / "problems.jsonl";
   write_problems(all, task, seed, Split::kTrain, options.train_prompts);
   write_problems(directory / kValidationFile, task, seed, Split::kValidation, options.validation_problems);
@@ -179,29 +179,32 @@ void make_laboratory(const fs::path& directory, const Task& task, const MakeOpti
   write_start(smaller, task, options.student_hidden, options.student_layers, options.seed);
   const tokenizer::Tokenizer tokenizer(larger);
 
-  std::uint32_t next_problem = 0;  // nobody sees a problem twice
+  // A model sees no problem twice. Both begin with the first, so that neither depends on how long the other
+  // learns.
   const auto learn = [&](const std::string& what, model::Model& model, const fs::path& files, Writer writer,
-                         std::int64_t steps, double lr, double beta2) {
+                         std::int64_t before, std::int64_t steps, double lr, double beta2) {
     const train::Recipe recipe = sft_recipe(files, runs / what, steps, lr, beta2, options.seed);
     train::Inputs inputs;
     inputs.student = model;
     inputs.real_ids = tokenizer.real_ids();
-    inputs.prompts = lessons(task, steps * kBatch, next_problem, options.seed, writer, tokenizer);
-    next_problem += static_cast<std::uint32_t>(inputs.prompts.size());
+    inputs.prompts = lessons(task, steps * kBatch, static_cast<std::uint32_t>(before * kBatch), options.seed,
+                             writer, tokenizer);
     train::train(recipe, inputs, [&](const StepMetrics& metrics) {
       if (watch) watch(what, metrics.step, steps, metrics.loss.value_or(std::nan("")));
     });
     model = inputs.student;
   };
   model::Model teacher = model::load_model(larger);
-  learn("teacher", teacher, larger, Writer::kRight, options.teacher_steps, kRightRate, kRightBeta2);
+  learn("teacher", teacher, larger, Writer::kRight, 0, options.teacher_steps, kRightRate, kRightBeta2);
   if (options.mild_steps > 0)
-    learn("teacher, mild", teacher, larger, Writer::kTeacher, options.mild_steps, kMildRate, kBeta2);
+    learn("teacher, mild", teacher, larger, Writer::kTeacher, options.teacher_steps, options.mild_steps,
+          kMildRate, kBeta2);
   model::save_model(teacher, target.path() / "teacher", larger);
 
   model::Model student = model::load_model(smaller);
-  learn("student", student, smaller, Writer::kRight, options.student_steps, kRightRate, kRightBeta2);
-  learn("base", student, smaller, Writer::kBase, options.base_steps, kBaseRate, kBeta2);
+  learn("student", student, smaller, Writer::kRight, 0, options.student_steps, kRightRate, kRightBeta2);
+  learn("base", student, smaller, Writer::kBase, options.student_steps, options.base_steps, kBaseRate,
+        kBeta2);
   model::save_model(student, target.path() / "base", smaller);
 
   write_problem_files(target.path(), task, options);

@@ -18,7 +18,7 @@ struct MakeOptions {
   std::int64_t mild_steps = 150;      // of solutions in the teacher's style
   std::int64_t student_hidden = 64;
   std::int64_t student_layers = 2;
-  std::int64_t student_steps = 2000;  // of right solutions
+  std::int64_t student_steps = 1300;  // of right solutions
   std::int64_t base_steps = 300;      // of solutions in the base student's style
   std::int64_t train_prompts = 4096;
   std::int64_t validation_problems = 64;

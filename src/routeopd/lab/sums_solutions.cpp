@@ -111,14 +111,14 @@ SumsHabits sums_habits(Writer writer, Manner manner) {
     case Manner::kBrief:
       return {.off_by_one = 0.28, .wrong_operand = 0.14, .wrong_operator = 0.22, .old_value = 0.08};
     case Manner::kPlain:
-      return {.own_words = 0.05,
+      return {.own_words = 0.03,
               .off_by_one = 0.3,
-              .wrong_operand = 0.16,
-              .wrong_operator = 0.22,
-              .old_value = 0.06,
-              .skip = 0.03,
-              .guess = 0.06,
-              .early_end = 0.04};
+              .wrong_operand = 0.2,
+              .wrong_operator = 0.16,
+              .old_value = 0.08,
+              .skip = 0.02,
+              .guess = 0.05,
+              .early_end = 0.03};
     case Manner::kExplained:
       break;
   }
