@@ -135,11 +135,15 @@ void run_study(StudyArguments arguments) {
   }
   study::StudyFiles files(arguments.out, request);
   try {
-    if (std::count(arguments.parts.begin(), arguments.parts.end(), "tune") > 0 && !files.options().tuned())
-      throw UserError("tune: every arm has the learning rate {}; {}", *files.options().lr,
-                      files.pair().validation.empty()
-                          ? "name problems to choose one by with --validation FILE"
-                          : "leave --lr out");
+    if (std::count(arguments.parts.begin(), arguments.parts.end(), "tune") > 0) {
+      if (!files.options().rates.empty())
+        throw UserError("tune: the learning rates are those of {}; leave --rates out", files.options().rates);
+      if (!files.options().tuned())
+        throw UserError("tune: every arm has the learning rate {}; {}", *files.options().lr,
+                        files.pair().validation.empty()
+                            ? "name problems to choose one by with --validation FILE"
+                            : "leave --lr out");
+    }
     Progress progress("study", -1, arguments.output.quiet);
     study::run_study(files, parts,
                      [&](const study::StudyProgress& at) { progress.update(0, progress_note(at)); });

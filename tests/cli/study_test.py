@@ -360,6 +360,7 @@ class Tune(Case):
         self.assertEqual(self.answer.returncode, 0, self.answer.stderr)
         record, study = self.record(self.tuned), self.study(self.tuned)
         self.assertTrue(record["complete"])
+        self.assertEqual(record["judged_problems"], 6)
         self.assertEqual([arm["arm"] for arm in record["arms"]], ["sampled_rkl", "routeopd"])
         for arm in record["arms"]:
             self.assertEqual([point["lr"] for point in arm["rates"] if point["lr"] in record["lrs"]], record["lrs"])
@@ -405,8 +406,8 @@ class Tune(Case):
     def test_a_validation_problem_that_is_held_out_or_trained_on_is_refused(self):
         own = (self.path / "validation.jsonl").read_text()
         for name, other in (("held", "suite.jsonl"), ("trained", "rest.jsonl")):
-            # The last problem of the file, which --problems would leave out of the evaluation.
-            taken = (self.path / other).read_text().splitlines(keepends=True)[-1]
+            # The last problem of the file, which --problems would leave out of the evaluation, in other letters.
+            taken = (self.path / other).read_text().splitlines(keepends=True)[-1].replace("How many", "how  MANY")
             (self.path / f"{name}.jsonl").write_text(own + taken)
             self.refuses("which a learning rate must not be chosen by", *self.pair(validation=f"{name}.jsonl"), "--out",
                          self.path / name, *self.OPTIONS)
@@ -436,6 +437,15 @@ class Tune(Case):
         self.assertEqual(self.study(out)["runs"], self.study(self.tuned)["runs"])
         self.assertEqual(self.study(out)["notes"], [])
         self.assertFalse((out / "tune").exists())
+        # Rates that were chosen by the problems that a study judges by are none to judge by.
+        self.refuses("the very problems that this study judges by", *self.pair("validation.jsonl", "suite.jsonl"), "--out",
+                     self.path / "leak", *self.OPTIONS, "--rates", self.tuned / "tune.json")
+        self.assertFalse((self.path / "leak").exists())
+        (out / "tune.json").unlink()
+        self.succeeds("main", "--out", out, "--quiet")
+        self.assertEqual(self.record(out), self.record(self.tuned))
+        self.refuses("leave --rates out", "tune", *self.pair()[1:], "--out", self.path / "given", *self.OPTIONS, "--rates",
+                     self.tuned / "tune.json")
         self.refuses("leave --lr out", "tune", *self.pair()[1:], "--out", self.path / "given", *TINY, "--template", TEMPLATE)
         self.refuses("--validation FILE", "tune", *self.pair()[1:-2], "--out", self.path / "given", *self.OPTIONS)
         self.assertFalse((self.path / "given").exists())
@@ -488,7 +498,9 @@ class Recipes(Case):
         decoding = json.loads((out / study["runs"][0]["eval"] / "summary.json").read_text())["decoding"]
         self.assertEqual(decoding["max_new_tokens"], 80)
         self.succeeds(*recipe, "main", "--out", out, "--quiet")
-        self.refuses("another train.minibatches of the recipe", *recipe, "--set", "train.minibatches=1", "main", "--out", out)
+        for field, value in (("train.minibatches", 1), ("train.steps", 3), ("rollout.n", 3), ("objective.b_min", 0.2),
+                             ("objective.k", 5), ("optimizer.lr", 1e-3), ("eval.n", 3)):
+            self.refuses(f"another {field} of the recipe", *recipe, "--set", f"{field}={value}", "main", "--out", out)
 
     def test_what_contradicts_a_recipe_is_refused(self):
         recipe = self.on_the_laboratory(self.PAPER[0])

@@ -106,6 +106,14 @@ TEST(Rates, AWinnerAtTheEndExtendsTheGridTwiceAtMost) {
   EXPECT_THAT(
       rates_tried(all_trials(options, [](const Trial& trial) { return trial.lr > 3e-4 ? 0.9 : 0.5; })),
       ElementsAre(1e-4, 2e-4, 4e-4, 8e-4));
+  // A spacing finer than two digits cannot be continued, nor can a grid at the end of what a study takes.
+  for (const char* grid : {"1e-4,1.001e-4", "1.234e-3,1.235e-3", "1e-12,1e-11", "0.5,1"}) {
+    const StudyOptions fixed = options_with({{"tune_arms", "routeopd"}, {"lrs", grid}});
+    for (const double peak : {1e-15, 1e3})
+      EXPECT_LE(rates_tried(all_trials(fixed, peak_at(peak))).size(), 4U) << grid;
+    for (const Trial& trial : all_trials(fixed, peak_at(1e-15))) EXPECT_GE(trial.lr, 1e-12);
+    for (const Trial& trial : all_trials(fixed, peak_at(1e3))) EXPECT_LE(trial.lr, 1.0);
+  }
   // One rate has no spacing to extend by.
   const StudyOptions one = options_with({{"tune_arms", "routeopd"}, {"lrs", 3e-4}});
   EXPECT_THAT(rates_tried(all_trials(one, peak_at(1e-3))), ElementsAre(3e-4));
@@ -233,7 +241,11 @@ TEST_F(Record, OfAnotherTuningOrDamagedIsRefused) {
                                                  {"/arms/0/rates/0/rms", "x"},
                                                  {"/arms", Json::array()},
                                                  {"/arms", 3},
-                                                 {"/shared_lr", nullptr}}) {
+                                                 {"/shared_lr", nullptr},
+                                                 {"/shared_lr", 1e-4},
+                                                 {"/arms/0/arm", "banana"},
+                                                 {"/arms/1", good["arms"][0]},
+                                                 {"/judged_problems", 0}}) {
     Json bad = good;
     bad[Json::json_pointer(path)] = value;
     EXPECT_THAT(error_with(bad), HasSubstr("damaged record")) << path << " " << value;

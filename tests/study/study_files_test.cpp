@@ -229,7 +229,7 @@ Json two_rates() {
     trial->average = trial->lr == (trial->arm == "routeopd" ? 4e-4 : 2e-4) ? 0.9 : 0.5;
     done.push_back(*trial);
   }
-  return tuning_json(options, done, {{"student", "?"}}, chosen_rates(options, done));
+  return tuning_json(options, done, {{"student", "?"}, {"validation", "?"}}, chosen_rates(options, done));
 }
 
 TEST_F(Files, TuneBeforeWhatTrains) {
@@ -298,6 +298,16 @@ TEST_F(Files, RatesOfAnotherStudyAreTaken) {
     EXPECT_THAT(files.manifest()["notes"].dump(), HasSubstr("another content of student"));
   }
   EXPECT_EQ(error(), "");
+  {
+    // A run at another rate than the record has now is made again.
+    Json changed = Json::parse(bytes_in(out() / "study.json"));
+    changed["runs"][0]["lr"] = 1e-5;
+    directory_.write("study/study.json", changed.dump());
+    const StudyFiles files(out(), request_);
+    const std::vector<PlannedRun> runs = runs_of(part_named("main"), files.options());
+    EXPECT_FALSE(files.complete(runs[0]));
+    EXPECT_TRUE(files.complete(runs[3]));
+  }
   std::filesystem::remove(record);  // the study has its own copy
   EXPECT_EQ(error(), "");
   EXPECT_EQ(StudyFiles(out(), request_).rates().shared, 2e-4);

@@ -156,8 +156,8 @@ TEST(StudyTables, TheTopSaysWhatTheIntervalsShowAndWhatTheyDoNot) {
             "Does routeopd end above sampled_rkl, full_rkl, full_fkl, fixed_mid, exact, union_rkl and "
             "union_fkl in Avg@4 on 12 held-out problems?");
   const std::string answer = study_answer(view);
-  EXPECT_THAT(answer, StartsWith("In points of Avg@4, routeopd ends above sampled_rkl by " +
-                                 points(contrast("sampled_rkl", "routeopd"))));
+  EXPECT_THAT(answer, StartsWith(fmt::format("In points of Avg@4, routeopd ends above sampled_rkl ({})",
+                                             points(contrast("sampled_rkl", "routeopd")))));
   const grade::Interval open = contrast("exact", "routeopd");
   ASSERT_LT(open.low, 0);
   EXPECT_THAT(answer, HasSubstr("Not shown is a difference from "));

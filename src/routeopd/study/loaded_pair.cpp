@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "routeopd/decontamination/normal_text.h"
 #include "routeopd/lab/checker.h"
 #include "routeopd/lab/task.h"
 
@@ -48,11 +49,13 @@ void keep_first(eval::Suite& suite, std::int64_t problems) {
 // A rate that was chosen by a problem of a suite, or by one that is trained on, is no fair one.
 void check_apart(const eval::Suite& validation, const std::vector<eval::Suite>& suites,
                  const std::vector<Prompt>& trained) {
-  std::unordered_map<std::string_view, const Prompt*> problems;
-  for (const Prompt& prompt : validation.prompts) problems.emplace(prompt.text, &prompt);
+  // However a problem is capitalised, spaced or punctuated.
+  std::unordered_map<std::string, const Prompt*> problems;
+  for (const Prompt& prompt : validation.prompts)
+    problems.emplace(decontamination::normal_text(prompt.text).text, &prompt);
   const auto check = [&](const std::vector<Prompt>& others, const std::string& where) {
     for (const Prompt& other : others) {
-      const auto same = problems.find(other.text);
+      const auto same = problems.find(decontamination::normal_text(other.text).text);
       if (same != problems.end())
         throw UserError(
             "{}: validation problem {} is problem {} of {}, which a learning rate must not be chosen by; "

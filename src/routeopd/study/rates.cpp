@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -29,6 +30,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kTuned = 
 
 double mean_over_seeds(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double lower_median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[(values.size() - 1) / 2];
 }
 
 // One arm's trials by rate, each with its averages in the order of the seeds.
@@ -59,15 +65,19 @@ double rounded_rate(double lr) {
   return std::stod(fmt::format("{:.1e}", std::round(lr / unit) * unit));
 }
 
-// The rate beyond the end that the winner lies at, as far from it as its neighbour is; none where it lies
-// inside, or the grid was extended often enough.
+// The rate beyond the end that the winner lies at, as far from it as its neighbour is; none where the winner
+// lies inside, the grid was extended often enough, or there is no such rate: the spacing is finer than the
+// rounding, or the rate is none that a study takes.
 std::optional<double> rate_beyond(const Curve& curve, const std::vector<double>& grid) {
   const auto extended = static_cast<std::int64_t>(curve.size()) - std::ssize(grid);
   if (curve.size() < 2 || extended >= kMostExtensions) return std::nullopt;
-  const double best = winner(curve);
-  if (best == curve.begin()->first) return rounded_rate(best * best / std::next(curve.begin())->first);
-  if (best == curve.rbegin()->first) return rounded_rate(best * best / std::next(curve.rbegin())->first);
-  return std::nullopt;
+  const double best = winner(curve), lowest = curve.begin()->first, highest = curve.rbegin()->first;
+  if (best != lowest && best != highest) return std::nullopt;
+  const double neighbour =
+      best == lowest ? std::next(curve.begin())->first : std::next(curve.rbegin())->first;
+  const double beyond = rounded_rate(best * best / neighbour);
+  if (beyond < kLearningRates.low || beyond > kLearningRates.high) return std::nullopt;
+  return beyond < lowest || beyond > highest ? std::optional(beyond) : std::nullopt;
 }
 
 // The trial of these that is not done.
@@ -95,7 +105,7 @@ std::optional<double> optional_number(const Json& object, const char* name) {
 }
 
 double rate_in(const Json& value) {
-  return number_in(value, {.low = 1e-12, .high = 1});
+  return number_in(value, kLearningRates);
 }
 
 double share_in(const Json& value) {
@@ -203,8 +213,7 @@ Tuning chosen_rates(const StudyOptions& options, const std::vector<Trial>& trial
                               .rms = {},
                               .chosen = lr == choices.back()});
   }
-  std::sort(choices.begin(), choices.end());
-  if (!choices.empty()) tuning.shared_lr = choices[(choices.size() - 1) / 2];
+  if (!choices.empty()) tuning.shared_lr = lower_median(choices);
   return tuning;
 }
 
@@ -259,6 +268,7 @@ Json tuning_json(const StudyOptions& options, const std::vector<Trial>& trials, 
                             {"overshoot", nullable(rate.overshoot)}});
   }
   record["arms"] = std::move(arms);
+  record["judged_problems"] = tuning->problems;
   record["shared_lr"] = nullable(tuning->shared_lr);
   return record;
 }
@@ -287,13 +297,19 @@ Tuning tuning_of(const Json& record) {
   tuning.samples =
       static_cast<std::int64_t>(number_in(record.at("samples"), {.low = 1, .high = 1 << 20}, true));
   tuning.problems =
-      static_cast<std::int64_t>(number_in(record.at("problems"), {.low = 0, .high = 1 << 24}, true));
+      static_cast<std::int64_t>(number_in(record.at("judged_problems"), {.low = 1, .high = 1 << 24}, true));
   tuning.shared_lr = rate_in(record.at("shared_lr"));
+  std::vector<double> choices;
+  std::set<std::string> arms;
   for (const Json& arm : record.at("arms")) {
+    const auto name = arm.at("arm").get<std::string>();
+    if (report::find_arm(name) == nullptr) throw UserError("an arm that is none: {}", name.substr(0, 100));
+    if (!arms.insert(name).second) throw UserError("{} is in it twice", name);
     const double chosen = rate_in(arm.at("lr"));
+    choices.push_back(chosen);
     bool found = false;
     for (const Json& point : arm.at("rates")) {
-      TunedRate rate{.arm = arm.at("arm").get<std::string>(),
+      TunedRate rate{.arm = name,
                      .lr = rate_in(point.at("lr")),
                      .per_seed = {},
                      .completion = optional_number(point, "completion"),
@@ -310,6 +326,8 @@ Tuning tuning_of(const Json& record) {
     if (!found) throw UserError("the rate of {} is none of its curve", shown(arm.at("arm")));
   }
   if (tuning.rates.empty()) throw UserError("no arm is in it");
+  if (tuning.shared_lr != lower_median(choices))
+    throw UserError("its shared rate is not the lower median of its choices");
   return tuning;
 }
 

@@ -3,6 +3,7 @@
 //
 //   {"kind": "tuning", "version": 1, "complete",
 //    "lrs": […], "seeds": […], "samples", "problems", "steps",       what was asked for
+//    "judged_problems",                                               how many there were
 //    "content": {"student", "teacher", "prompts", "validation"},      SHA-256 of what it was measured on
 //    "trials": [{"arm", "lr", "seed", "avg"}],                        every run: Avg@n on validation problems
 //    "arms": [{"arm", "lr", "mean", "extended",                       the choice, the steps beyond the grid,
@@ -10,7 +11,7 @@
 //                         "rms", "completion", "overshoot"}]}],       and one unscaled update at each rate
 //    "shared_lr"}                                                     the lower median of the choices
 //
-// The last two are null until all trials are there. No held-out problem has a part in any of it.
+// The last three are null until all trials are there. No held-out problem has a part in any of it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -37,7 +38,7 @@ struct Trial {
   std::string name() const;  // ARM-lr0.0005-seed142
 };
 
-// The means of an arm's rates decide within this much: the smaller rate of two that differ by less wins.
+// Of rates whose means lie within this of the highest one, the smallest is chosen.
 inline constexpr double kRateTie = 0.003;
 // How often a grid whose winner lies at its end is extended.
 inline constexpr std::int64_t kMostExtensions = 2;

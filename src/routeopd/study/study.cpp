@@ -154,6 +154,7 @@ class StudyDriver {
       std::filesystem::remove_all(files_.path() / StudyFiles::trial_path(*trial) / "checkpoints", ignored);
     }
     Tuning tuning = chosen_rates(options_, done);
+    tuning.problems = std::ssize(pair().validation().suites().front().prompts);
     tell({.part = now_.part, .what = "sizes of updates"});
     measure_step_sizes(tuning, pair(), options_);
     write(tuning);

@@ -10,14 +10,14 @@ namespace {
 
 constexpr const char* kSubject = "routeopd";
 
-// "a by +1.19 [+0.71, +1.70]".
-std::string by_points(const Difference& each) {
-  return fmt::format("{} by {}", each.name, points(each.here));
+// "a (+1.19 [+0.71, +1.70])".
+std::string with_points(const Difference& each) {
+  return fmt::format("{} ({})", each.name, points(each.here));
 }
 
 std::string differing(const std::vector<Difference>& differences) {
   std::vector<std::string> parts;
-  for (const Difference& each : differences) parts.push_back(by_points(each));
+  for (const Difference& each : differences) parts.push_back(with_points(each));
   return listed(parts);
 }
 

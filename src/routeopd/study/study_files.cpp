@@ -36,6 +36,22 @@ Json contents_of(const StudyPair& pair) {
           {"validation", pair.validation.empty() ? Json() : Json(sha256_of_file(pair.validation))}};
 }
 
+// Throws for a record whose rates were chosen by a file that this study judges by or trains on.
+void check_chosen_apart(const std::string& record, const Json& contents) {
+  const Json content =
+      formats::value_or_null(formats::read_json_object(record, kMostManifestBytes), "content");
+  const Json& validation = formats::value_or_null(content, "validation");
+  if (!validation.is_string()) throw UserError("{}: does not say what its rates were chosen by", record);
+  const Json& suites = contents["suites"];
+  const bool judged =
+      std::any_of(suites.begin(), suites.end(), [&](const Json& suite) { return suite == validation; });
+  if (judged || contents["prompts"] == validation)
+    throw UserError(
+        "{}: its rates were chosen by the very problems that this study {}; take those of another study, or "
+        "tune",
+        record, judged ? "judges by" : "trains on");
+}
+
 // What else makes a model write and read as it does.
 constexpr std::array kModelFiles = {
     "config.json",           "generation_config.json",  "tokenizer.json",
@@ -153,7 +169,10 @@ void StudyFiles::begin(const StudyRequest& request) {
   options_ = std::move(terms.options);
   recipe_ = std::move(terms.recipe);
   quick_ = request.quick;
-  if (!options_.rates.empty()) rates_ = rates_of(read_tuning(options_.rates));
+  if (!options_.rates.empty()) {
+    rates_ = rates_of(read_tuning(options_.rates));
+    check_chosen_apart(options_.rates, contents_of(pair_));
+  }
   Json pair = json_of(pair_);
   pair["sha256"] = contents_of(pair_);
   pair["sha256"]["files"] = model_files_of(pair_);
@@ -168,7 +187,7 @@ void StudyFiles::begin(const StudyRequest& request) {
   make_result_directory(path_);
   lock_.emplace(path_);
   begun_ = true;
-  write_file(path_ / kRecipe, train::recipe_text(recipe_));
+  if (request.recipe) write_file(path_ / kRecipe, train::recipe_text(*request.recipe));
   if (!options_.rates.empty()) take_rates();
   save();
 }
@@ -182,13 +201,13 @@ void StudyFiles::take_rates() {
   const Json now = tuned_content();
   for (const char* name : {"student", "teacher", "prompts"}) {
     if (formats::value_or_null(content, name) != now[name])
-      manifest_["notes"].push_back(
-          fmt::format("the learning rates were chosen with another content of {}", name));
+      add_note(fmt::format("the learning rates were chosen with another content of {}", name));
   }
   const Json& steps = formats::value_or_null(record, "steps");
   if (steps != options_.steps)
-    manifest_["notes"].push_back(
+    add_note(
         fmt::format("the learning rates were chosen for {} steps, not {}", shown(steps), options_.steps));
+  save();
 }
 
 const Rates& StudyFiles::rates() const {
@@ -252,14 +271,18 @@ void StudyFiles::resume(const StudyRequest& request) {
     throw UserError("{}: cannot be resumed ({}); mend it, or name another directory", file.string(),
                     error.what());
   }
-  recipe_ = train::read_recipe((path_ / kRecipe).string());
+  std::error_code ignored;
+  const bool has_recipe = fs::exists(path_ / kRecipe, ignored);
+  const train::Recipe given = has_recipe ? train::read_recipe((path_ / kRecipe).string()) : train::Recipe{};
+  recipe_ = shared_recipe(pair_, options_, given);
   if (request.recipe) {
-    const train::Recipe said = shared_recipe(pair_, options_, *request.recipe);
-    for (const std::string& field : train::differences(recipe_, said))
-      if (!field.starts_with("objective.") && field != "optimizer.lr" && field != "seed" && field != "out")
-        throw UserError(
-            "{}: the study was begun with another {} of the recipe; say the same, or name another directory",
-            path_.string(), field);
+    if (!has_recipe)
+      throw UserError("{}: the study was begun without a recipe; leave it out, or name another directory",
+                      path_.string());
+    for (const std::string& field : train::differences(given, *request.recipe))
+      throw UserError(
+          "{}: the study was begun with another {} of the recipe; say the same, or name another directory",
+          path_.string(), field);
   }
   if (request.quick && !quick_) refuse(path_, "quick", false, true);
   Json settings = request.settings;
@@ -275,6 +298,7 @@ void StudyFiles::resume(const StudyRequest& request) {
   // A study that was begun before these counted says nothing of them.
   const Json& files = formats::value_or_null(contents, "files");
   if (!files.is_null()) check_same(path_, files, model_files_of(pair_), "content of pair.");
+  if (!options_.rates.empty() && !has(kTuning)) take_rates();  // it was removed
 }
 
 void StudyFiles::save() const {
@@ -322,6 +346,9 @@ bool StudyFiles::complete(const PlannedRun& run) const {
   const Json wanted = {{"name", run.variant.name}, {"seed", run.seed}, {"shared", run.shared}};
   for (const Json& entry : manifest_["runs"]) {
     if (!is_same_entry(wanted, entry) || !entry["complete"].get<bool>()) continue;
+    // Made at another rate than the record has now: made again.
+    const bool rates_known = !options_.tuned() || has(kTuning);
+    if (rates_known && formats::value_or_null(entry, "lr") != Json(rate_of(run))) return false;
     const auto path = entry["path"].get<std::string>();
     std::error_code ignored;  // a run that was removed is made again
     return fs::exists(path_ / path / "metrics.jsonl", ignored) &&

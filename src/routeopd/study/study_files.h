@@ -1,6 +1,6 @@
 // A study directory: its names and layout, what a process writes there, and what anybody reads of it.
 //
-//   recipe.toml           what all runs share but for arm, learning rate, seed and directory
+//   recipe.toml           the recipe that the study was given, if any
 //   study.json            what is there and what is still to come; rewritten whole after every finished piece
 //   base/eval/            evaluations of the untrained student and of the teacher
 //   teacher/eval/

@@ -15,7 +15,6 @@ namespace {
 constexpr std::uint64_t kFirstSeed = 42, kFirstTuneSeed = 142;
 constexpr std::size_t kMostSeeds = 1000;
 constexpr std::size_t kMostRates = 100;
-constexpr Range kRates = {.low = 1e-12, .high = 1};
 constexpr const char* kTunedWord = "tuned";
 
 // A number of seeds, from `first`; or the seeds themselves.
@@ -71,7 +70,7 @@ void set_rate(StudyOptions& options, const Json& value) {
   if (value == kTunedWord) {
     options.lr.reset();
   } else if (value.is_number()) {
-    options.lr = number_in(value, kRates);
+    options.lr = number_in(value, kLearningRates);
   } else {
     throw UserError("expected a number or {}, got {}", kTunedWord, shown(value));
   }
@@ -79,7 +78,8 @@ void set_rate(StudyOptions& options, const Json& value) {
 
 void set_rates(StudyOptions& options, const Json& value) {
   std::vector<double> rates;
-  for (const std::string& word : listed_words(value)) rates.push_back(number_in(value_of_word(word), kRates));
+  for (const std::string& word : listed_words(value))
+    rates.push_back(number_in(value_of_word(word), kLearningRates));
   std::sort(rates.begin(), rates.end());
   if (rates.empty() || rates.size() > kMostRates ||
       std::adjacent_find(rates.begin(), rates.end()) != rates.end())

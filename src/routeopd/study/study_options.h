@@ -26,6 +26,9 @@ struct StudyPair {
   std::string validation;  // to choose learning rates by, in no suite and not trained on; empty: none
 };
 
+// Learning rates that a study takes.
+inline constexpr Range kLearningRates = {.low = 1e-12, .high = 1};
+
 std::string absolute_path(const std::filesystem::path& path);
 // The pair of a directory that `lab make` wrote. Throws UserError where it is none.
 StudyPair laboratory_pair(const std::filesystem::path& directory);
