@@ -103,13 +103,6 @@ std::optional<Block> shared_block(const StudyView& view) {
   return block;
 }
 
-std::string paper_interval(const std::string& row, const std::string& arm) {
-  const std::optional<double> mean = paper_number("paired", row, arm);
-  return fmt::format("{} [{}, {}]", signed_number(mean, 2),
-                     signed_number(paper_number("paired", row, arm + " low"), 2),
-                     signed_number(paper_number("paired", row, arm + " high"), 2));
-}
-
 Block paired_block(const StudyView& view, std::vector<Verdict>& verdicts) {
   Block block =
       titled("paired-contrasts", fmt::format("routeopd less another arm, {}, in points", average_name(view)));

@@ -167,10 +167,7 @@ Block macro_paired(const std::vector<StudyView>& studies, const std::vector<std:
     const std::optional<double> paper =
         paper_contrast(arm) ? paper_number("paired", "macro", arm) : std::nullopt;
     cells.push_back(mean ? points(*mean) : kDash);
-    cells.push_back(paper ? fmt::format("{} [{}, {}]", signed_number(paper, 2),
-                                        signed_number(paper_number("paired", "macro", arm + " low"), 2),
-                                        signed_number(paper_number("paired", "macro", arm + " high"), 2))
-                          : kDash);
+    cells.push_back(paper ? paper_interval("macro", arm) : kDash);
     cells.push_back(paper && mean ? name_of(outcome_of(*paper, *mean)) : kDash);
     table.add(std::move(cells));
   }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -27,10 +26,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kTuned = 
     {"routeopd", "fixed_mid"},
     {"union_rkl", "full_rkl"},
 }};
-
-double mean_over_seeds(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
 
 double lower_median(std::vector<double> values) {
   std::sort(values.begin(), values.end());

@@ -279,10 +279,11 @@ void StudyFiles::resume(const StudyRequest& request) {
     if (!has_recipe)
       throw UserError("{}: the study was begun without a recipe; leave it out, or name another directory",
                       path_.string());
-    for (const std::string& field : train::differences(given, *request.recipe))
+    const std::vector<std::string> fields = train::differences(given, *request.recipe);
+    if (!fields.empty())
       throw UserError(
           "{}: the study was begun with another {} of the recipe; say the same, or name another directory",
-          path_.string(), field);
+          path_.string(), fields.front());
   }
   if (request.quick && !quick_) refuse(path_, "quick", false, true);
   Json settings = request.settings;

@@ -36,7 +36,6 @@ struct StateDistances {
 struct StudyRun {
   std::string name;  // of the variant: "routeopd-k64"
   std::int64_t seed = 0;
-  std::optional<double> lr;
   bool complete = false;
   report::RunFiles files;
   StateDistances distances;

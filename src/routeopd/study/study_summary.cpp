@@ -2,7 +2,6 @@
 #include "routeopd/study/study_summary.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "routeopd/formats/json_file.h"
 #include "routeopd/study/effects.h"
@@ -11,14 +10,6 @@
 #include "routeopd/table/text_table.h"
 
 namespace routeopd::study {
-namespace {
-
-double plain_mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-}  // namespace
-
 StudySummary summarize(const StudyFiles& files, const StudyResults& results) {
   StudySummary summary;
   summary.samples = files.options().samples;
@@ -41,11 +32,11 @@ StudySummary summarize(const StudyFiles& files, const StudyResults& results) {
   for (const std::string& name : names) {
     const auto contrast = grades.contrast(summary.reference, name);
     VariantSummary row{.name = name,
-                       .lr = results.runs_of(name).front()->lr,
+                       .lr = rate_of(results.runs, name),
                        .per_seed = grades.accuracy(name)->per_seed,
                        .average = 0,
                        .contrast = contrast ? contrast->difference : grade::Interval{}};
-    row.average = plain_mean(row.per_seed);
+    row.average = mean_over_seeds(row.per_seed);
     summary.variants.push_back(std::move(row));
   }
   summary.rates = rates_sentence(results);

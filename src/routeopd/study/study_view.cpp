@@ -111,6 +111,13 @@ std::optional<double> paper_contrast(const std::string& arm) {
   return paper_number("paired", "main-2", arm);
 }
 
+std::string paper_interval(const std::string& row, const std::string& arm) {
+  const std::optional<double> mean = paper_number("paired", row, arm);
+  return fmt::format("{} [{}, {}]", signed_number(mean, 2),
+                     signed_number(paper_number("paired", row, arm + " low"), 2),
+                     signed_number(paper_number("paired", row, arm + " high"), 2));
+}
+
 void say(std::string& words, std::string_view sentence) {
   if (!words.empty() && !sentence.empty()) words += ' ';
   words += sentence;

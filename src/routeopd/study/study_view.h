@@ -115,6 +115,9 @@ std::size_t most_seeds(const std::vector<StudyRun>& runs);
 // runs do not say.
 std::string rates_sentence(const StudyResults& study);
 
+// The paper's paired contrast of routeopd with an arm, with its interval: row "main-1" … or "macro".
+std::string paper_interval(const std::string& row, const std::string& arm);
+
 // Adds a sentence to words.
 void say(std::string& words, std::string_view sentence);
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "routeopd/report/charts/palette.h"
 #include "routeopd/report/charts/spec.h"
@@ -88,8 +87,7 @@ Block tuning_figure(const StudyResults& study) {
     if (each.per_seed.empty() || !std::binary_search(rates.begin(), rates.end(), each.lr)) continue;
     if (std::find(names.begin(), names.end(), each.arm) == names.end()) names.push_back(each.arm);
     const auto [low, high] = std::minmax_element(each.per_seed.begin(), each.per_seed.end());
-    const double mean = std::accumulate(each.per_seed.begin(), each.per_seed.end(), 0.0) /
-                        static_cast<double>(each.per_seed.size());
+    const double mean = mean_over_seeds(each.per_seed);
     steps = steps || each.completion || each.overshoot;
     spread = spread || each.per_seed.size() > 1;
     rows.push_back({{"series", shown_series(each.arm)},

@@ -3,11 +3,17 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace routeopd::study {
+
+// Of at least one.
+inline double mean_over_seeds(const std::vector<double>& per_seed) {
+  return std::accumulate(per_seed.begin(), per_seed.end(), 0.0) / static_cast<double>(per_seed.size());
+}
 
 // One arm at one learning rate.
 struct TunedRate {
