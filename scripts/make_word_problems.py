@@ -16,9 +16,9 @@ import random
 
 NAMES = "Tom Anna Ben Lily Sam Mia Jack Emma Nora Paul Rosa Carl Vera Hugo Ella Finn".split()
 THINGS = "apples books coins pens balls eggs cards shells cups keys hats stamps".split()
-WORDINGS = ("{name} has {a} {things}. {name} gets {b} more {things}. How many {things} does {name} have?",
-            "{name} has {a} {things} and finds {b} more {things}. How many {things} does {name} have?",
-            "{name} has {a} {things} and buys {b} more {things}. How many {things} does {name} have?")
+WORDINGS = ("{name} has {a} {things} and gets {b} more. How many {things}?",
+            "{name} has {a} {things} and finds {b} more. How many {things}?",
+            "{name} has {a} {things} and buys {b} more. How many {things}?")
 SHOTS = ((0, "Ivan", 4, 2, "pens"), (1, "Irene", 3, 5, "coins"), (2, "Otto", 7, 1, "eggs"), (0, "Clara", 2, 9, "books"))
 FILES = {"train": 10, "validation": 2, "heldout": 4}  # sixteenths of the pairs of numbers
 

@@ -1,7 +1,9 @@
 // routeopd report: tables and figures from the files of runs and studies.
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <set>
 
 #include "command.h"
 #include "progress.h"
@@ -18,7 +20,16 @@ struct ReportArguments {
   OutputFlags output;
 };
 
+// A directory that is named twice would count twice in the means over studies.
+void check_directories(const std::vector<std::string>& directories) {
+  std::set<std::filesystem::path> seen;
+  for (const std::string& directory : directories)
+    if (!seen.insert(std::filesystem::weakly_canonical(directory)).second)
+      throw UserError("{}: is named twice; name each directory once", directory);
+}
+
 void run_report(const ReportArguments& arguments) {
+  check_directories(arguments.directories);
   report::Report made;
   report::WrittenReport written;
   {

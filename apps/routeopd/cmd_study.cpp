@@ -12,6 +12,7 @@
 #include "routeopd/report/report_files.h"
 #include "routeopd/study/study.h"
 #include "routeopd/study/study_estimate.h"
+#include "routeopd/study/study_plan.h"
 #include "routeopd/study/study_report.h"
 #include "routeopd/study/study_summary.h"
 
@@ -87,9 +88,11 @@ std::optional<study::StudyPair> pair_of(const StudyArguments& arguments,
 std::vector<std::string> parts_of(const StudyArguments& arguments) {
   const std::vector<std::string> known = study::part_names();
   for (const std::string& part : arguments.parts) {
-    if (std::find(known.begin(), known.end(), part) == known.end())
-      throw CLI::ValidationError(
-          fmt::format("{}: no such part; did you mean {}?", part, nearest_name(part, known)));
+    if (std::find(known.begin(), known.end(), part) != known.end()) continue;
+    if (part.find_first_of("/.") != std::string::npos)
+      throw CLI::ValidationError(fmt::format("{}: is neither a part nor a recipe, NAME.toml", part));
+    throw CLI::ValidationError(
+        fmt::format("{}: no such part; did you mean {}?", part, nearest_name(part, known)));
   }
   if (arguments.parts.empty()) return known;
   std::vector<std::string> parts;  // in the order in which they are run, each once
@@ -112,6 +115,7 @@ void run_study(StudyArguments arguments) {
   sort_words(arguments);
   if (arguments.out.empty() && !arguments.dry_run) throw CLI::RequiredError("--out");
   const std::vector<std::string> parts = parts_of(arguments);
+  const bool tune = std::count(arguments.parts.begin(), arguments.parts.end(), "tune") > 0;
   study::StudyRequest request{
       .pair = {}, .quick = arguments.quick, .settings = arguments.settings, .recipe = {}};
   if (!arguments.recipe.empty()) {
@@ -128,6 +132,7 @@ void run_study(StudyArguments arguments) {
   if (arguments.dry_run) {
     if (!request.pair) throw CLI::ValidationError("--dry-run tells of a study that begins; leave --out away");
     const study::StudyTerms terms = study::terms_of(request);
+    study::check_parts(parts, tune, terms.pair, terms.options, terms.rates);
     const study::StudyEstimate estimate = study::estimate_study(terms, parts);
     std::cout << (arguments.output.json ? study::json_of(estimate).dump() + "\n"
                                         : study::estimate_text(estimate, terms));
@@ -135,15 +140,8 @@ void run_study(StudyArguments arguments) {
   }
   study::StudyFiles files(arguments.out, request);
   try {
-    if (std::count(arguments.parts.begin(), arguments.parts.end(), "tune") > 0) {
-      if (!files.options().rates.empty())
-        throw UserError("tune: the learning rates are those of {}; leave --rates out", files.options().rates);
-      if (!files.options().tuned())
-        throw UserError("tune: every arm has the learning rate {}; {}", *files.options().lr,
-                        files.pair().validation.empty()
-                            ? "name problems to choose one by with --validation FILE"
-                            : "leave --lr out");
-    }
+    study::check_parts(parts, tune, files.pair(), files.options(),
+                       files.options().rates.empty() ? std::nullopt : std::optional(files.rates()));
     Progress progress("study", -1, arguments.output.quiet);
     study::run_study(files, parts,
                      [&](const study::StudyProgress& at) { progress.update(0, progress_note(at)); });

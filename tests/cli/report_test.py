@@ -119,6 +119,7 @@ class Command(Case):
         answer = self.run_program("run", "--out", "no/such/place.html", **NO_RENDERER)
         self.assertEqual(answer.returncode, 1)
         self.assertIn("no/such/place.html", answer.stderr)
+        self.refuses("./run: is named twice", "run", "./run", "--out", "page.html")
 
     def test_json_and_quiet(self):
         directories.write_run(self.path / "run", evals=())

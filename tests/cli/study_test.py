@@ -8,41 +8,14 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 
-PROGRAM, SOURCE = sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
-LAB = SOURCE / "lab"
-TEMPLATE = "Problem: {problem}\nSolution:"
+from study_cases import LAB, ONE_RATE, PROGRAM, SIZE, SOURCE, TEMPLATE, TINY, Case, lines_of, run, sized, without_time
+
 LABELS = {"correct", "reasoning", "arithmetic", "premature_stop", "format"}
 INTERVENTIONS = ["pair_isolated", "potential_wide", "potential_matched", "fresh_adamw", "saved_adamw", "sgd"]
-
-
-def sized(**other):
-    """Options of a study that takes a second or two, but for the ones that are said."""
-    sizes = {"steps": 2, "problems": 5, "samples": 2, "seeds": 1, "states": 16, "prompts_per_step": 4, "n": 2, "every": 1,
-             "rounds": 2, **other}
-    return [word for name, value in sizes.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-
-
-SIZE = sized()
-ONE_RATE = ["--lr", "5e-5"]
-TINY = [*SIZE, *ONE_RATE, "--arms", "sampled_rkl,routeopd"]
-
-
-def run(*arguments, **more):
-    return subprocess.run([PROGRAM, "study", *map(str, arguments)], text=True, capture_output=True, timeout=300, cwd=SOURCE,
-                          **more)
-
-
-def lines_of(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def without_time(lines):
-    return [{name: value for name, value in line.items() if name not in ("time", "memory")} for line in lines]
 
 
 def setUpModule():
@@ -54,24 +27,7 @@ def setUpModule():
     Case.answer = run("--lab", LAB, "--out", Case.whole, *TINY)
 
 
-class Case(unittest.TestCase):
-    def succeeds(self, *arguments, **more):
-        answer = run(*arguments, **more)
-        self.assertEqual(answer.returncode, 0, answer.stderr)
-        return answer
-
-    def refuses(self, sentence, *arguments, code=1):
-        answer = run(*arguments)
-        self.assertEqual(answer.returncode, code, answer.stderr)
-        self.assertEqual(answer.stderr.count("\n"), 1, answer.stderr)
-        self.assertIn(sentence, answer.stderr)
-
-    def study(self, path):
-        return json.loads((path / "study.json").read_text())
-
-    def probe(self, path, name):
-        return json.loads((path / "probes" / name / "probe.json").read_text())
-
+class Probed(Case):
     def assert_probes(self, path, ladder_at):
         """The three probes of a study of TINY's arms, as the manifest has them."""
         self.assertEqual([(probe["name"], probe["path"], probe["at"]) for probe in self.study(path)["probes"]],
@@ -90,7 +46,7 @@ class Case(unittest.TestCase):
         self.assertTrue((path / "bank.safetensors").is_file())
 
 
-class Whole(Case):
+class Whole(Probed):
     def test_a_study_leaves_what_its_manifest_says(self):
         self.assertEqual(self.answer.returncode, 0, self.answer.stderr)
         study = self.study(self.whole)
@@ -234,7 +190,7 @@ class Whole(Case):
         self.assertFalse((self.path / "l").exists())
 
 
-class Resume(Case):
+class Resume(Probed):
     """Stopped at different moments, the study resumes to the same files."""
 
     def stop(self, name, sign, where, options=TINY, later=0):
@@ -334,188 +290,7 @@ class Resume(Case):
         self.assert_same(out)
 
 
-class Tune(Case):
-    """Rates are chosen on validation problems alone, trial by trial, and every arm then trains at its own."""
-    OPTIONS = [*sized(every=0), "--arms", "sampled_rkl,routeopd,exact", "--template", TEMPLATE, "--max-new", "60", "--lrs",
-               "1e-4,1e-3,3e-3", "--tune-seeds", "1", "--tune-problems", "6", "--tune-samples", "2"]
-
-    @classmethod
-    def setUpClass(cls):
-        rows = (LAB / "train.jsonl").read_text().splitlines(keepends=True)
-        for name, chosen in (("rest", rows[64:]), ("validation", rows[:8])):
-            (cls.path / f"{name}.jsonl").write_text("".join(chosen))
-        shutil.copy(LAB / "heldout.jsonl", cls.path / "suite.jsonl")
-        cls.tuned = cls.path / "tuned"
-        cls.answer = run(*cls.pair(), "--out", cls.tuned, *cls.OPTIONS)
-
-    @classmethod
-    def pair(cls, suite="suite.jsonl", validation="validation.jsonl"):
-        return ["main", "--student", LAB / "base", "--teacher", LAB / "teacher", "--prompts", cls.path / "rest.jsonl",
-                "--suite", f"words={cls.path / suite}", "--validation", cls.path / validation]
-
-    def record(self, out):
-        return json.loads((out / "tune.json").read_text())
-
-    def test_each_arm_trains_at_its_own_rate_and_all_at_the_shared_one(self):
-        self.assertEqual(self.answer.returncode, 0, self.answer.stderr)
-        record, study = self.record(self.tuned), self.study(self.tuned)
-        self.assertTrue(record["complete"])
-        self.assertEqual(record["judged_problems"], 6)
-        self.assertEqual([arm["arm"] for arm in record["arms"]], ["sampled_rkl", "routeopd"])
-        for arm in record["arms"]:
-            self.assertEqual([point["lr"] for point in arm["rates"] if point["lr"] in record["lrs"]], record["lrs"])
-            self.assertEqual(len(arm["rates"]), 3 + arm["extended"])
-            sizes = {point["lr"]: point["rms"] for point in arm["rates"]}
-            self.assertLess(sizes[1e-4], sizes[1e-3], "a larger rate moves further, until it overthrows everything")
-            for point in arm["rates"]:
-                self.assertTrue(0 < point["completion"] <= 1 and 0 <= point["overshoot"] <= 1, point)
-            best = max(point["mean"] for point in arm["rates"])
-            self.assertEqual(arm["lr"], min(p["lr"] for p in arm["rates"] if p["mean"] >= best - 0.003 - 1e-12))
-        own = {arm["arm"]: arm["lr"] for arm in record["arms"]}
-        own["exact"] = own["routeopd"]
-        self.assertEqual(record["shared_lr"], min(own.values()), "the lower median of two")
-        self.assertEqual(len(study["runs"]), 6)
-        for entry in study["runs"]:
-            lr = record["shared_lr"] if entry["shared"] else own[entry["name"]]
-            self.assertEqual(entry["lr"], lr)
-            self.assertIn(f"\nlr = {lr}", (self.tuned / entry["path"] / "recipe.toml").read_text())
-            self.assertEqual("-shared" in entry["path"], entry["shared"] and own[entry["name"]] != lr)
-        self.assertEqual(set(study["parts"]), {"tune", "main"})
-
-    def test_trials_see_validation_problems_alone(self):
-        validation = {row["id"] for row in lines_of(self.path / "validation.jsonl")}
-        for trial in self.record(self.tuned)["trials"]:
-            place = self.tuned / "tune" / f"{trial['arm']}-lr{trial['lr']:.15g}-seed{trial['seed']}"
-            responses = lines_of(place / "eval/step_2/responses.jsonl")
-            self.assertEqual(len(responses), 12)
-            self.assertEqual({row["suite"] for row in responses}, {"validation"})
-            self.assertLessEqual({row["problem"] for row in responses}, validation)
-            self.assertEqual(sum(row["correct"] for row in responses) / 12, trial["avg"])
-            self.assertEqual(trial["seed"], 142)
-            self.assertFalse((place / "checkpoints").exists())
-
-    def test_another_answer_to_every_held_out_problem_changes_no_choice(self):
-        rows = [{**row, "answer": "-1"} for row in lines_of(self.path / "suite.jsonl")]
-        (self.path / "wrong.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        out = self.path / "wrong"
-        self.succeeds(*self.pair("wrong.jsonl"), "--out", out, *self.OPTIONS, "--quiet")
-        self.assertEqual(self.record(out), self.record(self.tuned))
-        summary = json.loads((out / self.study(out)["evals"]["teacher"] / "summary.json").read_text())
-        self.assertEqual(summary["avg"], 0, "the held-out problems are those with the wrong answers")
-
-    def test_a_validation_problem_that_is_held_out_or_trained_on_is_refused(self):
-        own = (self.path / "validation.jsonl").read_text()
-        for name, other in (("held", "suite.jsonl"), ("trained", "rest.jsonl")):
-            # The last problem of the file, which --problems would leave out of the evaluation, in other letters.
-            taken = (self.path / other).read_text().splitlines(keepends=True)[-1].replace("How many", "how  MANY")
-            (self.path / f"{name}.jsonl").write_text(own + taken)
-            self.refuses("which a learning rate must not be chosen by", *self.pair(validation=f"{name}.jsonl"), "--out",
-                         self.path / name, *self.OPTIONS)
-            self.assertFalse((self.path / name).exists())
-
-    def test_killed_it_resumes_to_the_same_choice(self):
-        out = self.path / "killed"
-        process = subprocess.Popen([PROGRAM, "study", *map(str, self.pair()), "--out", out, *self.OPTIONS], cwd=SOURCE,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(6000):
-            if (out / "tune.json").exists() or process.poll() is not None:
-                break
-            time.sleep(0.005)
-        process.kill()
-        self.assertEqual(process.wait(60), -9)
-        self.assertFalse(self.record(out)["complete"])
-        self.succeeds("main", "--out", out, "--quiet")
-        self.assertEqual(self.record(out), self.record(self.tuned))
-        self.assertEqual(self.study(out)["runs"], self.study(self.tuned)["runs"])
-        for entry in self.study(out)["runs"]:
-            name = f"{entry['eval']}/responses.jsonl"
-            self.assertEqual((out / name).read_bytes(), (self.tuned / name).read_bytes())
-
-    def test_rates_from_a_record(self):
-        out = self.path / "taken"
-        self.succeeds(*self.pair(), "--out", out, *self.OPTIONS, "--rates", self.tuned / "tune.json", "--quiet")
-        self.assertEqual(self.study(out)["runs"], self.study(self.tuned)["runs"])
-        self.assertEqual(self.study(out)["notes"], [])
-        self.assertFalse((out / "tune").exists())
-        # Rates that were chosen by the problems that a study judges by are none to judge by.
-        self.refuses("the very problems that this study judges by", *self.pair("validation.jsonl", "suite.jsonl"), "--out",
-                     self.path / "leak", *self.OPTIONS, "--rates", self.tuned / "tune.json")
-        self.assertFalse((self.path / "leak").exists())
-        (out / "tune.json").unlink()
-        self.succeeds("main", "--out", out, "--quiet")
-        self.assertEqual(self.record(out), self.record(self.tuned))
-        self.refuses("leave --rates out", "tune", *self.pair()[1:], "--out", self.path / "given", *self.OPTIONS, "--rates",
-                     self.tuned / "tune.json")
-        self.refuses("leave --lr out", "tune", *self.pair()[1:], "--out", self.path / "given", *TINY, "--template", TEMPLATE)
-        self.refuses("--validation FILE", "tune", *self.pair()[1:-2], "--out", self.path / "given", *self.OPTIONS)
-        self.assertFalse((self.path / "given").exists())
-
-
-class Recipes(Case):
-    """What runs share may come from a recipe."""
-    PAPER = sorted((SOURCE / "recipes").glob("paper_*.toml"))
-
-    @staticmethod
-    def on_the_laboratory(path):
-        """The recipe with models and data that are here."""
-        places = {"student.path": LAB / "base", "teacher.path": LAB / "teacher", "data.prompts": LAB / "train.jsonl",
-                  "data.template": "raw", "rollout.max_new_tokens": 60, "eval.max_new_tokens": 80,
-                  "eval.suites": json.dumps({"words": str(LAB / "heldout.jsonl")})}
-        return [path, *(word for name, value in places.items() for word in ("--set", f"{name}={value}"))]
-
-    def test_the_papers_settings_tell_what_they_take(self):
-        self.assertEqual(len(self.PAPER), 4)
-        for path in self.PAPER:
-            recipe = self.on_the_laboratory(path)
-            told = json.loads(self.succeeds(*recipe, "main", "--dry-run", "--json").stdout)
-            self.assertEqual((told["runs"], told["shared_runs"], told["trials"], told["steps"]), (24, 0, 0, 24 * 35))
-            self.assertEqual(told["written_tokens"], 24 * 35 * 2048 * 60)
-            # Every fifth step of the first seed, the end of the others; the untrained student and the teacher.
-            self.assertEqual(told["evaluations"], 8 * 7 + 16 + 2)
-            self.assertEqual(told["judged_tokens"], told["evaluations"] * 200 * 16 * 80)
-            # Weights and two moments in float32; of the first seed's arms the middle checkpoint as well.
-            self.assertEqual(told["checkpoint_bytes"], (8 * 2 + 16) * 12 * told["student_parameters"])
-            self.assertAlmostEqual(told["hours"], told["operations"] / told["operations_per_second"] / 3600)
-            tuned = json.loads(self.succeeds(*recipe, "main", "--validation", LAB / "heldout.jsonl", "--dry-run", "--json").stdout)
-            self.assertEqual((tuned["trials"], tuned["shared_runs"]), (50, 24))
-            self.assertGreater(tuned["hours"], 0)
-        self.assertIn("24 of 35 steps", self.succeeds(*recipe, "main", "--dry-run").stdout)
-
-    def test_runs_are_what_the_recipe_says(self):
-        out = self.path / "from-recipe"
-        recipe = [*self.on_the_laboratory(self.PAPER[0]), "--set", "train.minibatches=2", "--set", "objective.b_max=0.3"]
-        sizes = ["--steps", "2", "--prompts-per-step", "4", "--n", "2", "--problems", "4", "--samples", "2", "--seeds", "1",
-                 "--states", "16", "--every", "0", "--arms", "sampled_rkl,fixed_high"]
-        self.succeeds(*recipe, "main", "--out", out, *sizes, "--quiet")
-        study = self.study(out)
-        self.assertEqual(study["options"]["objective"], {"b_max": 0.3})
-        self.assertEqual([(run["name"], run["lr"]) for run in study["runs"]], [("sampled_rkl", 1e-6), ("fixed_high", 1e-6)])
-        for entry in study["runs"]:
-            text = (out / entry["path"] / "recipe.toml").read_text()
-            for line in ("minibatches = 2", "recompute = true", "max_new_tokens = 60", "max_new_tokens = 80", "b_max = 0.3",
-                         "lr = 1e-06", "steps = 2"):
-                self.assertIn(f"\n{line}  #", text)
-        decoding = json.loads((out / study["runs"][0]["eval"] / "summary.json").read_text())["decoding"]
-        self.assertEqual(decoding["max_new_tokens"], 80)
-        self.succeeds(*recipe, "main", "--out", out, "--quiet")
-        for field, value in (("train.minibatches", 1), ("train.steps", 3), ("rollout.n", 3), ("objective.b_min", 0.2),
-                             ("objective.k", 5), ("optimizer.lr", 1e-3), ("eval.n", 3)):
-            self.refuses(f"another {field} of the recipe", *recipe, "--set", f"{field}={value}", "main", "--out", out)
-
-    def test_what_contradicts_a_recipe_is_refused(self):
-        recipe = self.on_the_laboratory(self.PAPER[0])
-        out = ("--out", self.path / "refused")
-        self.refuses("the recipe names the pair", *recipe, *out, "--lab", LAB, code=2)
-        self.refuses("one recipe", *recipe, self.PAPER[1], *out, code=2)
-        self.refuses("name one", "main", "--set", "train.steps=1", *out, code=2)
-        self.refuses("a number", *recipe, "--set", "objective.k=full", *out)
-        self.refuses("what arms differ in", "main", "--objective", "budget=fixed_mid", *out)
-        self.refuses("b_max", "main", "--objective", "b_max=x", *out)
-        self.refuses("nowhere.toml", "nowhere.toml", *out)
-        self.assertFalse(out[1].exists())
-
-
-class Parts(Case):
+class Parts(Probed):
     def test_a_part_alone_makes_what_it_needs(self):
         out = self.path / "sweeps"
         self.succeeds("sweeps", "--lab", LAB, "--out", out, *SIZE, *ONE_RATE, "--arms", "routeopd,routeopd-k4,routeopd-m1,fixed_low",

@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/study/distances.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "routeopd/study/distance_tables.h"
 
 namespace routeopd::study {
 namespace {
+
+using ::testing::HasSubstr;
 
 StudyRun run_with(std::int64_t seed, const std::vector<double>& mass) {
   StudyRun run;
@@ -58,7 +61,29 @@ TEST(Distances, TheTableHasWhatWasMeasured) {
   EXPECT_EQ(blocks[0].table->rows()[0][1], "0.5000 [0.5000, 0.5000]");
   EXPECT_EQ(blocks[0].table->rows()[1][0], "routeopd");
   EXPECT_EQ(blocks[0].table->rows()[1][3], "0.5000 [0.5000, 0.5000]");
-  EXPECT_EQ(blocks[0].table->rows()[1][4], "–") << "there is no sampled_rkl";
+  EXPECT_EQ(blocks[0].table->rows()[1][4], "–") << "there is nothing else to compare with";
+  EXPECT_THAT(blocks[0].words, HasSubstr("on prompts that it is trained on")) << "there is no suite";
+}
+
+TEST(Distances, ArmsAreComparedWithTheFirstThatWasNamed) {
+  StudyResults study;
+  study.manifest = {{"options", {{"arms", {"union_rkl", "routeopd", "exact"}}}},
+                    {"pair", {{"suites", {{"math", "math.jsonl"}}}}}};
+  study.runs = {run_with(1, {0.25, 0.25}), run_with(1, {0.5, 0.5})};
+  study.runs[1].name = "union_rkl";
+  const auto block_of = [&] { return distance_blocks({study, StudyGrades(study)}).at(0); };
+  const auto cells_of = [&](std::size_t row) { return block_of().table->rows().at(row); };
+  EXPECT_THAT(block_of().words, HasSubstr("on held-out problems"));
+  EXPECT_EQ(block_of().table->columns().at(4).title, "mass over union_rkl [95 %]");
+  EXPECT_EQ(cells_of(0)[0], "union_rkl");
+  EXPECT_EQ(cells_of(1)[0], "routeopd");
+  EXPECT_EQ(cells_of(1)[4], "-0.2500 [-0.2500, -0.2500]");
+  EXPECT_EQ(block_of().table->rows().size(), 2U) << "exact has no runs";
+  // sampled_rkl is what the others are compared with wherever it is.
+  study.manifest["options"]["arms"] = {"routeopd", "sampled_rkl"};
+  study.runs[1].name = "sampled_rkl";
+  EXPECT_EQ(cells_of(0)[0], "sampled_rkl");
+  EXPECT_EQ(cells_of(1)[4], "-0.2500 [-0.2500, -0.2500]");
 }
 
 }  // namespace

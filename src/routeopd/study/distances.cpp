@@ -90,9 +90,14 @@ void measure_distances(
   for (std::size_t i = 0; i < missing.size(); ++i) {
     check_interrupt();
     const Clock::time_point begin = Clock::now();
+    const fs::path checkpoint = files.path() / missing[i].checkpoint;
+    if (!fs::exists(checkpoint))
+      throw UserError(
+          "{}: is gone, and the distance to the teacher is measured on it; remove {}, and the same command "
+          "trains the run again",
+          checkpoint.string(), missing[i].path.parent_path().string());
     fs::create_directories(missing[i].path.parent_path());
-    const model::Model student =
-        missing[i].checkpoint.empty() ? pair.base() : model::load_model(files.path() / missing[i].checkpoint);
+    const model::Model student = missing[i].checkpoint.empty() ? pair.base() : model::load_model(checkpoint);
     write_distances(missing[i].path, bank, probe::distances_at(bank, student, pair.teacher().head_VH));
     watch(static_cast<std::int64_t>(i) + 1, std::ssize(missing), seconds_since(begin));
   }

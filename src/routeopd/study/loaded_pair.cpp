@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "routeopd/base/hashes.h"
 #include "routeopd/decontamination/normal_text.h"
 #include "routeopd/lab/checker.h"
 #include "routeopd/lab/task.h"
@@ -46,21 +47,23 @@ void keep_first(eval::Suite& suite, std::int64_t problems) {
     suite.prompts.resize(static_cast<std::size_t>(problems));
 }
 
-// A rate that was chosen by a problem of a suite, or by one that is trained on, is no fair one.
-void check_apart(const eval::Suite& validation, const std::vector<eval::Suite>& suites,
+std::string hash_of(const Prompt& prompt) {
+  return sha256(decontamination::normal_text(prompt.text).text);
+}
+
+// A rate that was chosen by a problem of a suite, or by one that is trained on, is no fair one. `chosen_by`
+// has ids by hash_of().
+void check_apart(const Json& chosen_by, const std::string& file, const std::vector<eval::Suite>& suites,
                  const std::vector<Prompt>& trained) {
-  // However a problem is capitalised, spaced or punctuated.
-  std::unordered_map<std::string, const Prompt*> problems;
-  for (const Prompt& prompt : validation.prompts)
-    problems.emplace(decontamination::normal_text(prompt.text).text, &prompt);
+  if (chosen_by.empty()) return;
   const auto check = [&](const std::vector<Prompt>& others, const std::string& where) {
     for (const Prompt& other : others) {
-      const auto same = problems.find(decontamination::normal_text(other.text).text);
-      if (same != problems.end())
+      const auto same = chosen_by.find(hash_of(other));
+      if (same != chosen_by.end())
         throw UserError(
             "{}: validation problem {} is problem {} of {}, which a learning rate must not be chosen by; "
             "take it out of one of them",
-            validation.file, same->second->id, other.id, where);
+            file, shown(*same), other.id, where);
     }
   };
   for (const eval::Suite& suite : suites) check(suite.prompts, suite.file);
@@ -69,7 +72,8 @@ void check_apart(const eval::Suite& validation, const std::vector<eval::Suite>& 
 
 }  // namespace
 
-LoadedPair::LoadedPair(const StudyPair& pair, const StudyOptions& options, const train::Recipe& recipe)
+LoadedPair::LoadedPair(const StudyPair& pair, const StudyOptions& options, const train::Recipe& recipe,
+                       const Json& chosen_by)
     : pair_(pair), tokenizer_(pair.student), recipe_(train::resolved(recipe)) {
   train::Inputs inputs = train::load_inputs(recipe_, tokenizer_);
   train::check_inputs(recipe_, inputs);
@@ -94,13 +98,15 @@ LoadedPair::LoadedPair(const StudyPair& pair, const StudyOptions& options, const
   }
   take_prompts(bank_prompts_, prompts_, longest, options.states);
   if (!pair.validation.empty() && options.tuned()) {
-    eval::Protocol chosen_by = protocol;
-    chosen_by.n = options.tune_samples;
-    eval::Suite suite = eval::read_suite(kValidation, pair.validation, chosen_by, pair.student, tokenizer_);
-    check_apart(suite, suites, prompts_);
+    eval::Protocol trial = protocol;
+    trial.n = options.tune_samples;
+    eval::Suite suite = eval::read_suite(kValidation, pair.validation, trial, pair.student, tokenizer_);
+    for (const Prompt& prompt : suite.prompts) validation_problems_[hash_of(prompt)] = prompt.id;
+    check_apart(validation_problems_, pair.validation, suites, prompts_);
     keep_first(suite, options.tune_problems);
-    validation_.emplace(chosen_by, std::vector{std::move(suite)}, tokenizer_);
+    validation_.emplace(trial, std::vector{std::move(suite)}, tokenizer_);
   }
+  check_apart(chosen_by, options.rates, suites, prompts_);
   for (eval::Suite& suite : suites) keep_first(suite, options.problems);
   evaluator_.emplace(protocol, std::move(suites), tokenizer_);
 }

@@ -22,7 +22,9 @@ class LoadedPair {
  public:
   // `recipe` is shared_recipe() of both. Throws UserError as train::load_inputs() does, and for problems that
   // are not the laboratory's where they should be.
-  LoadedPair(const StudyPair& pair, const StudyOptions& options, const train::Recipe& recipe);
+  // `chosen_by` are the problems that a record of tuning was made with, as validation_problems() tells them.
+  LoadedPair(const StudyPair& pair, const StudyOptions& options, const train::Recipe& recipe,
+             const Json& chosen_by = Json::object());
   LoadedPair(const LoadedPair&) = delete;
   LoadedPair& operator=(const LoadedPair&) = delete;
 
@@ -33,6 +35,9 @@ class LoadedPair {
   const run::SuiteEvaluator& evaluator() const { return *evaluator_; }
   // On validation problems: what learning rates are chosen by. Knows no problem of a suite.
   const run::SuiteEvaluator& validation() const { return validation_.value(); }
+  // All of their file, ids by the SHA-256 of the text that the student reads, however it is capitalised,
+  // spaced or punctuated.
+  const Json& validation_problems() const { return validation_problems_; }
   const std::vector<Prompt>& prompts() const { return prompts_; }
 
   // What the states of a bank are drawn from: the suites' problems, all of them whatever `problems` says,
@@ -61,6 +66,7 @@ class LoadedPair {
   std::int64_t too_long_ = 0;
   std::string contamination_warning_;
   std::optional<run::SuiteEvaluator> evaluator_, validation_;
+  Json validation_problems_ = Json::object();
   std::unordered_map<std::string, std::string> problems_;  // of the laboratory: texts by id
 };
 

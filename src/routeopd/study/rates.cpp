@@ -118,7 +118,12 @@ Json asked_json(const StudyOptions& options) {
 
 template <class Read>
 auto read_record(const std::filesystem::path& path, const Read& read) {
-  const Json record = formats::read_json_object(path, kMostRecordBytes);
+  Json record;
+  try {
+    record = formats::read_json_object(path, kMostRecordBytes);
+  } catch (const UserError& error) {
+    throw UserError("{}; name another record of tuning, or tune again", error.what());
+  }
   if (formats::value_or_null(record, "kind") != "tuning" ||
       formats::value_or_null(record, "version") != kRecordVersion)
     throw UserError("{}: is no record of tuning of version {}", path.string(), kRecordVersion);
@@ -212,7 +217,7 @@ Tuning chosen_rates(const StudyOptions& options, const std::vector<Trial>& trial
   return tuning;
 }
 
-double Rates::of(const Variant& variant) const {
+std::optional<double> Rates::chosen_for(const Variant& variant) const {
   std::string name = variant.name;
   Variant at = variant;
   // A chain of sources is shorter than the list of tuned arms, or runs in a circle.
@@ -221,7 +226,7 @@ double Rates::of(const Variant& variant) const {
     name = rate_source(at);
     at = {.name = name, .family = Family::kMain, .settings = {}};
   }
-  return shared;
+  return std::nullopt;
 }
 
 Rates rates_of(const Tuning& tuning) {

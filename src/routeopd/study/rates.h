@@ -4,7 +4,8 @@
 //   {"kind": "tuning", "version": 1, "complete",
 //    "lrs": […], "seeds": […], "samples", "problems", "steps",       what was asked for
 //    "judged_problems",                                               how many there were
-//    "content": {"student", "teacher", "prompts", "validation"},      SHA-256 of what it was measured on
+//    "content": {"student", "teacher", "prompts", "validation",       SHA-256 of what it was measured on,
+//                "validation_problems": {SHA-256: ID}},               and of each problem it was chosen by
 //    "trials": [{"arm", "lr", "seed", "avg"}],                        every run: Avg@n on validation problems
 //    "arms": [{"arm", "lr", "mean", "extended",                       the choice, the steps beyond the grid,
 //              "rates": [{"lr", "mean", "per_seed",                   the curve,
@@ -64,7 +65,10 @@ struct Rates {
   std::map<std::string, double> own;  // of the tuned arms; none: all share one
   double shared = 0;
 
-  double of(const Variant& variant) const;
+  // The variant's own rate, or that of the nearest tuned arm it takes one from; none where there is no such
+  // arm.
+  std::optional<double> chosen_for(const Variant& variant) const;
+  double of(const Variant& variant) const { return chosen_for(variant).value_or(shared); }
 };
 Rates rates_of(const Tuning& tuning);
 

@@ -54,7 +54,7 @@ class StudyDriver {
   // Loaded when something is to be done.
   const LoadedPair& pair() {
     if (!pair_) {
-      pair_.emplace(files_.pair(), options_, files_.recipe());
+      pair_.emplace(files_.pair(), options_, files_.recipe(), files_.chosen_by());
       files_.note_machine();
     }
     return *pair_;
@@ -132,7 +132,9 @@ class StudyDriver {
     std::vector<Trial> done = read_trials(record, options_);
     std::int64_t known = fewest_trials(options_, done);
     const auto write = [&](const std::optional<Tuning>& tuning) {
-      write_file(record, tuning_json(options_, done, files_.tuned_content(), tuning).dump(2) + "\n");
+      Json content = files_.tuned_content();
+      content["validation_problems"] = pair().validation_problems();
+      write_file(record, tuning_json(options_, done, content, tuning).dump(2) + "\n");
     };
     while (std::optional<Trial> trial = next_trial(options_, done)) {
       check_interrupt();

@@ -25,6 +25,10 @@ constexpr const char* kTune = "tune";
 // laboratory's grid.
 constexpr double kUntunedRate = 1e-6, kUntunedLaboratoryRate = 5e-4;
 
+// What says how rates are chosen.
+constexpr std::array kTuneFields = {"lrs",           "tune_seeds", "tune_samples",
+                                    "tune_problems", "tune_steps", "tune_arms"};
+
 // What the pair's files hold: the same paths may hold something else when a study is resumed.
 Json contents_of(const StudyPair& pair) {
   Json suites = Json::object();
@@ -36,7 +40,8 @@ Json contents_of(const StudyPair& pair) {
           {"validation", pair.validation.empty() ? Json() : Json(sha256_of_file(pair.validation))}};
 }
 
-// Throws for a record whose rates were chosen by a file that this study judges by or trains on.
+// Throws for a record whose rates were chosen by a file that this study judges by or trains on. Single
+// problems are compared when they are loaded (LoadedPair).
 void check_chosen_apart(const std::string& record, const Json& contents) {
   const Json content =
       formats::value_or_null(formats::read_json_object(record, kMostManifestBytes), "content");
@@ -82,9 +87,10 @@ std::string machine_text(const Json& machine) {
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& field, const Json& there,
                          const Json& said) {
+  const auto words = [](const Json& value) { return value == "" ? "none" : shown(value); };
   throw UserError(
       "{}: the study was begun with another {} ({}, now {}); say the same, or name another directory",
-      path.string(), field, shown(there), shown(said));
+      path.string(), field, words(there), words(said));
 }
 
 // Fields of `said` that `there` has otherwise.
@@ -122,7 +128,7 @@ StudyTerms terms_of(const StudyRequest& request) {
         "no study is there to resume; name a pair with --lab, with a recipe, or with --student, --teacher "
         "and "
         "--prompts");
-  StudyTerms terms{.pair = *request.pair, .options = {}, .recipe = {}};
+  StudyTerms terms{.pair = *request.pair, .options = {}, .recipe = {}, .rates = {}};
   const StudyPair& pair = terms.pair;
   StudyOptions& options = terms.options;
   options = with_settings(request.recipe ? recipe_options(*request.recipe, request.quick)
@@ -144,6 +150,13 @@ StudyTerms terms_of(const StudyRequest& request) {
     throw UserError(
         "lr is to be tuned, and there are no problems to choose it by; name some with --validation");
   }
+  if (!options.tuned() || !options.rates.empty()) {
+    for (const char* const name : kTuneFields)
+      if (request.settings.contains(name))
+        throw UserError("{}: no rate is chosen here, since {} is given; leave one of them out", name,
+                        options.rates.empty() ? "lr" : "rates");
+  }
+  if (!options.rates.empty()) terms.rates = rates_of(read_tuning(options.rates));
   terms.recipe = shared_recipe(pair, options, request.recipe.value_or(train::Recipe{}));
   return terms;
 }
@@ -169,10 +182,8 @@ void StudyFiles::begin(const StudyRequest& request) {
   options_ = std::move(terms.options);
   recipe_ = std::move(terms.recipe);
   quick_ = request.quick;
-  if (!options_.rates.empty()) {
-    rates_ = rates_of(read_tuning(options_.rates));
-    check_chosen_apart(options_.rates, contents_of(pair_));
-  }
+  rates_ = std::move(terms.rates);
+  if (rates_) check_chosen_apart(options_.rates, contents_of(pair_));
   Json pair = json_of(pair_);
   pair["sha256"] = contents_of(pair_);
   pair["sha256"]["files"] = model_files_of(pair_);
@@ -223,6 +234,16 @@ double StudyFiles::rate_of(const PlannedRun& run) const {
 
 bool StudyFiles::is_own(const PlannedRun& run) const {
   return run.shared && rates().of(run.variant) == rates().shared;
+}
+
+Json StudyFiles::chosen_by() const {
+  if (options_.rates.empty()) return Json::object();
+  const Json record = formats::read_json_object(place_of(kTuning), kMostManifestBytes);
+  const Json& content = formats::value_or_null(record, "content");
+  const Json& problems = formats::value_or_null(content, "validation_problems");
+  if (!problems.is_object() || problems.empty())
+    throw UserError("{}: does not say by which problems its rates were chosen; tune again", options_.rates);
+  return problems;
 }
 
 Json StudyFiles::tuned_content() const {

@@ -48,9 +48,10 @@ struct StudyRequest {
 struct StudyTerms {
   StudyPair pair;
   StudyOptions options;
-  train::Recipe recipe;  // shared_recipe()
+  train::Recipe recipe;        // shared_recipe()
+  std::optional<Rates> rates;  // of a record that was named
 };
-// Throws UserError where the request names no pair, or contradicts itself.
+// Throws UserError where the request names no pair, contradicts itself, or names a record that cannot be read.
 StudyTerms terms_of(const StudyRequest& request);
 
 class StudyFiles {
@@ -106,6 +107,8 @@ class StudyFiles {
   double rate_of(const PlannedRun& run) const;
   // Whether a run at the shared rate is its arm's own run.
   bool is_own(const PlannedRun& run) const;
+  // The problems that a record which was named was chosen by; an empty object where none was named.
+  Json chosen_by() const;
   // What tuning is measured on, by SHA-256, for its record.
   Json tuned_content() const;
 

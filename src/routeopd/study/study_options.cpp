@@ -78,8 +78,10 @@ void set_rate(StudyOptions& options, const Json& value) {
 
 void set_rates(StudyOptions& options, const Json& value) {
   std::vector<double> rates;
-  for (const std::string& word : listed_words(value))
+  for (const std::string& word : listed_words(value)) {
+    if (word.empty()) throw UserError("expected rates with commas between them, got {}", shown(value));
     rates.push_back(number_in(value_of_word(word), kLearningRates));
+  }
   std::sort(rates.begin(), rates.end());
   if (rates.empty() || rates.size() > kMostRates ||
       std::adjacent_find(rates.begin(), rates.end()) != rates.end())

@@ -57,6 +57,29 @@ bool has_pieces(const StudyFiles& files, const Part& part) {
 
 }  // namespace
 
+void check_parts(const std::vector<std::string>& parts, bool tune, const StudyPair& pair,
+                 const StudyOptions& options, const std::optional<Rates>& taken) {
+  if (tune && taken)
+    throw UserError("tune: the learning rates are those of {}; leave --rates out", options.rates);
+  if (tune && !options.tuned())
+    throw UserError(
+        "tune: every arm has the learning rate {}; {}", *options.lr,
+        pair.validation.empty() ? "name problems to choose one by with --validation FILE" : "leave --lr out");
+  if (!options.tuned()) return;
+  Rates rates = taken.value_or(Rates{});
+  if (!taken) {
+    for (const std::string& arm : tuned_arms(options)) rates.own[arm] = 0;  // to be chosen
+  }
+  for (const std::string& name : parts) {
+    for (const PlannedRun& run : runs_of(part_named(name), options))
+      if (!rates.chosen_for(run.variant))
+        throw UserError(
+            "{}: no learning rate is chosen for it, nor for an arm that it takes one from; {}, or leave it "
+            "out with --arms",
+            run.variant.name, taken ? "name another record with --rates" : "name it in --tune-arms");
+  }
+}
+
 bool is_done(const StudyFiles& files, const std::string& name) {
   const Part& part = part_named(name);
   if (!files.complete(name) || !has_pieces(files, part)) return false;

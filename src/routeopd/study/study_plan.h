@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,12 @@
 #include "routeopd/study/study_pace.h"
 
 namespace routeopd::study {
+
+// Throws UserError where learning rates were to be chosen (`tune` is what the user asked for by name) and are
+// given, or where a run of these parts has no tuned arm to take its rate from. `taken`: the rates of a record
+// that was named.
+void check_parts(const std::vector<std::string>& parts, bool tune, const StudyPair& pair,
+                 const StudyOptions& options, const std::optional<Rates>& taken);
 
 // The manifest says so, and everything that the part needs is still there.
 bool is_done(const StudyFiles& files, const std::string& part);

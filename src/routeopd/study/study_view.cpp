@@ -157,13 +157,17 @@ void say_absent_runs(const StudyResults& study, Block& block, std::vector<std::s
   say_absent(block, names, what);
 }
 
-std::vector<std::string> compared_names(const StudyView& view) {
-  const Json& manifest = view.results.manifest;
+std::vector<std::string> asked_arms(const StudyResults& study) {
+  const Json& manifest = study.manifest;
   const Json options = manifest.is_object() ? manifest.value("options", Json()) : Json();
   std::vector<std::string> names;
   for (const Json& arm : list_at(options, "arms"))
     if (arm.is_string()) names.push_back(arm.get<std::string>());
-  if (names.empty()) names = main_arms();
+  return names.empty() ? main_arms() : names;
+}
+
+std::vector<std::string> compared_names(const StudyView& view) {
+  std::vector<std::string> names = asked_arms(view.results);
   std::erase_if(names, [&](const std::string& name) { return !view.grades.has(name); });
   return names;
 }

@@ -95,8 +95,10 @@ std::optional<double> paper_difference(std::string_view id, std::string_view row
 // it does not compare.
 std::optional<double> paper_contrast(const std::string& arm);
 
-// The arms that a study compares, as far as they were graded: those that the user named, or else the main
-// ones.
+// The arms that a study compares: those that the user named, or else the main ones.
+std::vector<std::string> asked_arms(const StudyResults& study);
+
+// Those of them that were graded.
 std::vector<std::string> compared_names(const StudyView& view);
 
 // What they are compared with: sampled_rkl, or the first where it was not run; empty where nothing was.
