@@ -118,8 +118,13 @@ TEST(StudyTables, RatesAreAColumnAndTheSharedRateATableOfItsOwn) {
   EXPECT_EQ(cell(block_in(all, "main-table"), "routeopd", "learning rate"), "no column");
   EXPECT_THAT(block_in(all, "main-table").words, StartsWith("All arms at learning rate 0.0005. "));
   EXPECT_THAT(study_question({study, StudyGrades(study)}), EndsWith(", all at learning rate 0.0005?"));
-  set_rates(1e-3);
+  // One rate for all, and each arm's own choice.
   study.tuning = Tuning{.rates = {}, .shared_lr = 2.5e-4, .samples = 8, .problems = 64};
+  EXPECT_THAT(block_in(study_tables(study).sections, "main-table").words,
+              StartsWith("Each arm at its own learning rate, chosen on validation problems that are neither "
+                         "trained on nor held out; here 0.0005 for all of them. "));
+  EXPECT_THAT(study_question({study, StudyGrades(study)}), EndsWith(", each arm at its own learning rate?"));
+  set_rates(1e-3);
   for (const StudyRun& run : study.runs) {
     if (run.name != "routeopd" && run.name != "sampled_rkl") continue;
     study.shared_runs.push_back(run);

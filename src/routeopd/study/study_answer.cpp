@@ -46,8 +46,10 @@ std::string setting_words(const StudyView& view) {
   std::string words =
       fmt::format("in {} on {} held-out problems", average_name(view), view.grades.problems());
   const std::vector<double> rates = rates_of(view.results.runs);
-  if (rates.size() > 1) words += ", each arm at its own learning rate";
-  if (rates.size() == 1) words += fmt::format(", all at learning rate {}", significant(rates.front()));
+  if (rates.size() > 1 || (rates.size() == 1 && view.results.tuning))
+    words += ", each arm at its own learning rate";
+  else if (rates.size() == 1)
+    words += fmt::format(", all at learning rate {}", significant(rates.front()));
   return words;
 }
 

@@ -208,10 +208,14 @@ std::size_t most_seeds(const std::vector<StudyRun>& runs) {
 std::string rates_sentence(const StudyResults& study) {
   const std::vector<double> rates = rates_of(study.runs);
   if (rates.empty()) return "";
-  if (rates.size() == 1) return fmt::format("All arms at learning rate {}.", significant(rates.front()));
-  return study.tuning ? "Each arm at its own learning rate, chosen on validation problems that are neither "
-                        "trained on nor held out."
-                      : "Each arm at its own learning rate.";
+  const bool one = rates.size() == 1;
+  if (!study.tuning)
+    return one ? fmt::format("All arms at learning rate {}.", significant(rates.front()))
+               : "Each arm at its own learning rate.";
+  return fmt::format(
+      "Each arm at its own learning rate, chosen on validation problems that are neither trained on nor held "
+      "out{}.",
+      one ? fmt::format("; here {} for all of them", significant(rates.front())) : "");
 }
 
 std::string seeds_sentence(const StudyView& view) {
