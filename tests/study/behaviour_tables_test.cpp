@@ -1,5 +1,5 @@
-// A study's tables of cost and behaviour, computed here once more from what the synthetic study is made of; and
-// the files that tables are written to.
+// A study's tables of cost and behaviour, computed here once more from what the synthetic study is made of;
+// and the files that tables are written to.
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,8 +2,9 @@
 //
 //   demand on one token     a result is off by one where a ten is crossed; the operand of the step before; a
 //                           plus for a minus or a doubling; the value of the step before
-//   demand on many tokens   a guess in place of a solution (the teacher would choose among eight openers); the
-//                           end before all operations are done (among twelve connectives); a move left out
+//   demand on many tokens   a guess in place of a solution (the teacher would choose among eight openers);
+//                           the end before all operations are done (among twelve connectives); a move left
+//                           out
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

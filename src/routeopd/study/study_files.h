@@ -51,7 +51,8 @@ struct StudyTerms {
   train::Recipe recipe;        // shared_recipe()
   std::optional<Rates> rates;  // of a record that was named
 };
-// Throws UserError where the request names no pair, contradicts itself, or names a record that cannot be read.
+// Throws UserError where the request names no pair, contradicts itself, or names a record that cannot be
+// read.
 StudyTerms terms_of(const StudyRequest& request);
 
 class StudyFiles {
