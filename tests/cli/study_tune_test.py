@@ -136,13 +136,49 @@ class Tune(Case):
         (self.path / "one-of-them.jsonl").write_text((self.path / "suite.jsonl").read_text() + taken)
         self.refuses("which a learning rate must not be chosen by", *self.pair("one-of-them.jsonl"), "--out", refused,
                      *self.SIZES, "--rates", record)
+        # However it is asked.
+        asked_otherwise = [TEMPLATE.replace("Problem", "Question") if word == TEMPLATE else word for word in self.SIZES]
+        self.refuses("which a learning rate must not be chosen by", *self.pair("one-of-them.jsonl"), "--out", refused,
+                     *asked_otherwise, "--rates", record)
         # A record that does not say which problems it was chosen by cannot be compared.
         silent = self.record(self.tuned)
         del silent["content"]["validation_problems"]
         (self.path / "silent.json").write_text(json.dumps(silent))
         self.refuses("does not say by which problems", *self.pair(), "--out", refused, *self.SIZES, "--rates",
                      self.path / "silent.json")
+        silent["content"]["validation_problems"] = {"no hash": 5}
+        (self.path / "silent.json").write_text(json.dumps(silent))
+        self.refuses("does not say by which problems", *self.pair(), "--out", refused, *self.SIZES, "--rates",
+                     self.path / "silent.json")
         self.assertFalse(refused.exists())
+
+    def test_a_record_is_held_to_its_trials(self):
+        def better(record):
+            record["arms"][0]["rates"][0]["per_seed"][0] = 1
+
+        def worse(record):
+            record["trials"][0]["avg"] = 1
+
+        def other(record):
+            arm = record["arms"][0]
+            arm["lr"] = next(point["lr"] for point in arm["rates"] if point["lr"] != arm["lr"])
+
+        def without(record):
+            del record["trials"][0]
+
+        def steps(record):
+            record["steps"] = "many"
+
+        for sentence, change in (("is not that of its trials", better), ("its trials", worse), ("lower median", other),
+                                 ("missing", without), ("many", steps)):
+            record = self.record(self.tuned)
+            change(record)
+            (self.path / "changed.json").write_text(json.dumps(record))
+            answer = run(*self.pair(), "--out", self.path / "changed", *self.SIZES, "--rates", self.path / "changed.json")
+            self.assertEqual(answer.returncode, 1, change.__name__)
+            self.assertIn("is a damaged record of tuning", answer.stderr)
+            if change not in (worse, other):
+                self.assertIn(sentence, answer.stderr)
 
     def test_what_leaves_nothing_to_tune_is_refused_as_well_when_it_is_only_told(self):
         record, given = ["--rates", self.tuned / "tune.json"], ("--out", self.path / "given")
@@ -155,7 +191,7 @@ class Tune(Case):
                                 ("nowhere.json", [*main, *self.SIZES, "--rates", "nowhere.json"]),
                                 ("sampled_rkl: no learning rate is chosen for it",
                                  [*main, *self.SIZES, "--tune-arms", "routeopd"]),
-                                ("expected rates with commas", [*main, *self.SIZES, "--lrs", ","])):
+                                ("expected words with commas between them", [*main, *self.SIZES, "--lrs", ","])):
             for way in (given, ("--dry-run",)):
                 self.refuses(sentence, *words, *way)
         self.refuses("neither a part nor a recipe", "x.jsonl", *given, code=2)

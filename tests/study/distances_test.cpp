@@ -79,6 +79,8 @@ TEST(Distances, ArmsAreComparedWithTheFirstThatWasNamed) {
   EXPECT_EQ(cells_of(1)[0], "routeopd");
   EXPECT_EQ(cells_of(1)[4], "-0.2500 [-0.2500, -0.2500]");
   EXPECT_EQ(block_of().table->rows().size(), 2U) << "exact has no runs";
+  study.manifest["pair"] = 5;
+  EXPECT_THAT(block_of().words, HasSubstr("on prompts that it is trained on")) << "nothing names a suite";
   // sampled_rkl is what the others are compared with wherever it is.
   study.manifest["options"]["arms"] = {"routeopd", "sampled_rkl"};
   study.runs[1].name = "sampled_rkl";

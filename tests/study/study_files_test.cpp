@@ -139,6 +139,7 @@ TEST_F(Files, RefuseModelsThatReadOrWriteOtherwise) {
 }
 
 TEST_F(Files, NoteAnotherMachineOnce) {
+  request_.settings["lr"] = 1e-3;
   {
     StudyFiles files(out(), request_);
     files.note_machine();
@@ -263,6 +264,7 @@ TEST_F(Files, WithoutValidationProblemsAllShareOneRate) {
   const StudyFiles files(out(), request_);
   EXPECT_FALSE(files.options().tuned());
   EXPECT_EQ(files.rates().of(variant_named("full_rkl", files.options())), 5e-4);
+  EXPECT_THAT(files.manifest()["notes"].dump(), HasSubstr("0.0005, which was tuned for none of them"));
   EXPECT_THAT(with_tuning(files, {"tune", "main"}), ElementsAre("main"));
 }
 
@@ -295,7 +297,7 @@ TEST_F(Files, RatesOfAnotherStudyAreTaken) {
     EXPECT_EQ(entries[2]["shared"], true);
     EXPECT_EQ(entries[3]["path"], "runs/exact-shared-seed42");
     EXPECT_EQ(entries[1]["lr"], 4e-4);
-    EXPECT_THAT(files.manifest()["notes"].dump(), HasSubstr("another content of student"));
+    EXPECT_THAT(files.manifest()["notes"].dump(), HasSubstr("chosen for another student"));
   }
   EXPECT_EQ(error(), "");
   {

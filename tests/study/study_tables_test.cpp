@@ -124,6 +124,17 @@ TEST(StudyTables, RatesAreAColumnAndTheSharedRateATableOfItsOwn) {
               StartsWith("Each arm at its own learning rate, chosen on validation problems that are neither "
                          "trained on nor held out; here 0.0005 for all of them. "));
   EXPECT_THAT(study_question({study, StudyGrades(study)}), EndsWith(", each arm at its own learning rate?"));
+  // What a reader should know stands beside it; a run whose recipe is gone has the rate of study.json.
+  study.manifest["notes"] = {"the learning rates were chosen for another student"};
+  for (StudyRun& run : study.runs) {
+    if (run.name != "routeopd") continue;
+    run.files.recipe = Json();
+    run.lr = 2e-3;
+  }
+  all = study_tables(study).sections;
+  EXPECT_THAT(block_in(all, "main-table").words,
+              HasSubstr("Note: the learning rates were chosen for another student. "));
+  EXPECT_EQ(cell(block_in(all, "main-table"), "routeopd", "learning rate"), "0.002");
   set_rates(1e-3);
   for (const StudyRun& run : study.runs) {
     if (run.name != "routeopd" && run.name != "sampled_rkl") continue;

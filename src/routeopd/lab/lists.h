@@ -57,7 +57,7 @@ struct ListsProblem {
 
   std::int32_t answer() const;
   std::string text() const;
-  std::string key() const;  // "3,8,5;a4;d^;r": the question is not in it
+  std::string key() const;  // "3 8 5;a4;D;r": the question is not in it
 };
 
 // "3 8 5".

@@ -98,7 +98,7 @@ std::vector<Prompt> lessons(const Task& task, std::int64_t count, std::uint32_t 
 // alone, so no problem of one stands in another, but a long one may share most of its words with one of
 // another. Such rows are not in train.jsonl.
 void write_problem_files(const fs::path& directory, const Task& task, const MakeOptions& options) {
-  const std::uint64_t seed = options.seed + 2;  // neither what the models learnt from nor what trials saw
+  const std::uint64_t seed = options.seed + 2;  // other problems than the models learn from
   const fs::path all = directory / "problems.jsonl";
   write_problems(all, task, seed, Split::kTrain, options.train_prompts);
   write_problems(directory / kValidationFile, task, seed, Split::kValidation, options.validation_problems);
@@ -113,6 +113,7 @@ void write_problem_files(const fs::path& directory, const Task& task, const Make
 }
 
 constexpr std::int32_t kBatch = 32;
+constexpr std::int64_t kMostProblems = 1 << 24;  // addresses of random numbers
 constexpr double kRightRate = 4e-3, kRightBeta2 = 0.98, kMildRate = 1e-3, kBaseRate = 8e-4, kBeta2 = 0.999;
 
 train::Recipe sft_recipe(const fs::path& student, const fs::path& out, std::int64_t steps, double lr,
@@ -173,6 +174,11 @@ Json tokenizer_json(const Task& task) {
 
 void make_laboratory(const fs::path& directory, const Task& task, const MakeOptions& options,
                      const MakeWatch& watch) {
+  const std::int64_t longest =
+      std::max(options.teacher_steps + options.mild_steps, options.student_steps + options.base_steps);
+  if (longest * kBatch > kMostProblems)
+    throw UserError("steps: {} of {} problems pass the {} problems that a family can draw; try fewer",
+                    longest, kBatch, kMostProblems);
   AtomicDirectory target(directory);
   const fs::path runs = target.path() / "runs", larger = runs / "larger", smaller = runs / "smaller";
   write_start(larger, task, options.teacher_hidden, options.teacher_layers, options.seed);

@@ -76,6 +76,7 @@ Block main_block(const MainTable& of) {
   if (table.rows().empty()) return block;
   block.table = std::move(table);
   say(block.words, rates_sentence(view.results));
+  say_notes(view.results, block.words);
   say(block.words, seeds_sentence(view));
   std::string settings = "The paper's columns are averages over its four benchmarks:";
   for (int s = 1; s <= kPaperSettings; ++s)

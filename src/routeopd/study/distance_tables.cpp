@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "routeopd/formats/json_file.h"
 #include "routeopd/study/distances.h"
 
 namespace routeopd::study {
@@ -36,8 +37,8 @@ std::vector<std::string> measured_arms(const StudyResults& study) {
 
 // Where the states of the bank come from (LoadedPair::bank_prompts).
 bool judged(const StudyResults& study) {
-  const Json& manifest = study.manifest;
-  return manifest.is_object() && !manifest.value("pair", Json::object()).value("suites", Json()).empty();
+  const Json& pair = formats::value_or_null(study.manifest, "pair");
+  return !formats::value_or_null(pair, "suites").empty();
 }
 
 }  // namespace

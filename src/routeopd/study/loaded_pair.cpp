@@ -47,8 +47,10 @@ void keep_first(eval::Suite& suite, std::int64_t problems) {
     suite.prompts.resize(static_cast<std::size_t>(problems));
 }
 
+// Of the problem, however it is asked.
 std::string hash_of(const Prompt& prompt) {
-  return sha256(decontamination::normal_text(prompt.text).text);
+  const std::string& problem = prompt.problem.empty() ? prompt.text : prompt.problem;
+  return sha256(decontamination::normal_text(problem).text);
 }
 
 // A rate that was chosen by a problem of a suite, or by one that is trained on, is no fair one. `chosen_by`
@@ -101,7 +103,11 @@ LoadedPair::LoadedPair(const StudyPair& pair, const StudyOptions& options, const
     eval::Protocol trial = protocol;
     trial.n = options.tune_samples;
     eval::Suite suite = eval::read_suite(kValidation, pair.validation, trial, pair.student, tokenizer_);
-    for (const Prompt& prompt : suite.prompts) validation_problems_[hash_of(prompt)] = prompt.id;
+    for (const Prompt& prompt : suite.prompts) {
+      validation_problems_[hash_of(prompt)] = prompt.id;
+      if (!pair.family.empty())
+        problem_of(lab::task_named(pair.family), prompt, protocol.prompt_template, pair.validation);
+    }
     check_apart(validation_problems_, pair.validation, suites, prompts_);
     keep_first(suite, options.tune_problems);
     validation_.emplace(trial, std::vector{std::move(suite)}, tokenizer_);

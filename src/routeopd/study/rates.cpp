@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kMostRecordBytes = 1 << 24;
 constexpr std::int64_t kRecordVersion = 1;
-constexpr std::size_t kMostTrials = 100'000;
+constexpr std::size_t kMostTrials = 40'000;  // of all arms: a record is held to them pair by pair
 
 // Tuned unless the user says otherwise; and whose rate each takes where it is not.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kTuned = {{
@@ -116,13 +116,15 @@ Json asked_json(const StudyOptions& options) {
           {"steps", options.trial_steps()}};
 }
 
+constexpr const char* kAnother = "name another record of tuning, or tune again";
+
 template <class Read>
-auto read_record(const std::filesystem::path& path, const Read& read) {
+auto read_record(const std::filesystem::path& path, const Read& read, const char* advice = kAnother) {
   Json record;
   try {
     record = formats::read_json_object(path, kMostRecordBytes);
   } catch (const UserError& error) {
-    throw UserError("{}; name another record of tuning, or tune again", error.what());
+    throw UserError("{} ({})", error.what(), advice);
   }
   if (formats::value_or_null(record, "kind") != "tuning" ||
       formats::value_or_null(record, "version") != kRecordVersion)
@@ -130,8 +132,7 @@ auto read_record(const std::filesystem::path& path, const Read& read) {
   try {
     return read(record);
   } catch (const std::exception& error) {
-    throw UserError("{}: is a damaged record of tuning ({}); name another, or tune again", path.string(),
-                    error.what());
+    throw UserError("{}: is a damaged record of tuning ({}); {}", path.string(), error.what(), advice);
   }
 }
 
@@ -273,61 +274,83 @@ Json tuning_json(const StudyOptions& options, const std::vector<Trial>& trials, 
   return record;
 }
 
+namespace {
+
+std::vector<Trial> trials_in(const Json& record) {
+  std::vector<Trial> trials;
+  const Json& all = record.at("trials");
+  if (!all.is_array() || all.size() > kMostTrials) throw UserError("expected at most {} trials", kMostTrials);
+  for (const Json& trial : all)
+    trials.push_back({.arm = trial.at("arm").get<std::string>(),
+                      .lr = rate_in(trial.at("lr")),
+                      .seed = trial.at("seed").get<std::uint64_t>(),
+                      .average = share_in(trial.at("avg"))});
+  return trials;
+}
+
+}  // namespace
+
 std::vector<Trial> read_trials(const std::filesystem::path& path, const StudyOptions& options) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return {};
-  return read_record(path, [&](const Json& record) {
-    const Json asked = asked_json(options);
-    for (const auto& item : asked.items())
-      if (record.at(item.key()) != item.value()) throw UserError("it was made with another {}", item.key());
-    std::vector<Trial> trials;
-    if (record.at("trials").size() > kMostTrials) throw UserError("more than {} trials", kMostTrials);
-    for (const Json& trial : record.at("trials"))
-      trials.push_back({.arm = trial.at("arm").get<std::string>(),
-                        .lr = rate_in(trial.at("lr")),
-                        .seed = trial.at("seed").get<std::uint64_t>(),
-                        .average = share_in(trial.at("avg"))});
-    return trials;
-  });
+  return read_record(
+      path,
+      [&](const Json& record) {
+        const Json asked = asked_json(options);
+        for (const auto& item : asked.items())
+          if (record.at(item.key()) != item.value())
+            throw UserError("it was made with another {}", item.key());
+        return trials_in(record);
+      },
+      "remove it, and the same command tunes again");
 }
 
 Tuning tuning_of(const Json& record) {
   if (record.at("complete") != true) throw UserError("its trials are not complete");
-  Tuning tuning;
-  tuning.samples =
-      static_cast<std::int64_t>(number_in(record.at("samples"), {.low = 1, .high = 1 << 20}, true));
-  tuning.problems =
-      static_cast<std::int64_t>(number_in(record.at("judged_problems"), {.low = 1, .high = 1 << 24}, true));
-  tuning.shared_lr = rate_in(record.at("shared_lr"));
-  std::vector<double> choices;
-  std::set<std::string> arms;
-  for (const Json& arm : record.at("arms")) {
+  number_in(record.at("steps"), {.low = 1, .high = 1e6}, true);
+  StudyOptions asked;
+  asked.lrs = record.at("lrs").get<std::vector<double>>();
+  asked.tune_seeds = record.at("seeds").get<std::vector<std::uint64_t>>();
+  asked.tune_samples =
+      static_cast<std::int32_t>(number_in(record.at("samples"), {.low = 1, .high = 1 << 20}, true));
+  const Json& arms = record.at("arms");
+  if (!arms.is_array() || arms.empty()) throw UserError("no arm is in it");
+  for (const Json& arm : arms) {
     const auto name = arm.at("arm").get<std::string>();
     if (report::find_arm(name) == nullptr) throw UserError("an arm that is none: {}", name.substr(0, 100));
-    if (!arms.insert(name).second) throw UserError("{} is in it twice", name);
-    const double chosen = rate_in(arm.at("lr"));
-    choices.push_back(chosen);
-    bool found = false;
-    for (const Json& point : arm.at("rates")) {
-      TunedRate rate{.arm = name,
-                     .lr = rate_in(point.at("lr")),
-                     .per_seed = {},
-                     .completion = optional_number(point, "completion"),
-                     .overshoot = optional_number(point, "overshoot"),
-                     .rms = optional_number(point, "rms"),
-                     .chosen = false};
-      for (const Json& average : point.at("per_seed")) rate.per_seed.push_back(share_in(average));
-      if (rate.per_seed.empty()) throw UserError("a rate without a seed");
-      rate.chosen = rate.lr == chosen;
-      found = found || rate.chosen;
-      if (tuning.rates.size() >= kMostTrials) throw UserError("more than {} rates", kMostTrials);
-      tuning.rates.push_back(std::move(rate));
-    }
-    if (!found) throw UserError("the rate of {} is none of its curve", shown(arm.at("arm")));
+    if (std::count(asked.tune_arms.begin(), asked.tune_arms.end(), name) > 0)
+      throw UserError("{} is in it twice", name);
+    asked.tune_arms.push_back(name);
   }
-  if (tuning.rates.empty()) throw UserError("no arm is in it");
-  if (tuning.shared_lr != lower_median(choices))
+  if (asked.lrs.empty() || asked.tune_seeds.empty()) throw UserError("a rate without a seed");
+  if (asked.lrs.size() * asked.tune_seeds.size() > kMostTrialsOfAnArm)
+    throw UserError("more than {} trials of an arm", kMostTrialsOfAnArm);
+  // What it says must follow from its trials.
+  const std::vector<Trial> trials = trials_in(record);
+  if (next_trial(asked, trials)) throw UserError("a trial of its grid is missing");
+  Tuning tuning = chosen_rates(asked, trials);
+  tuning.problems =
+      static_cast<std::int64_t>(number_in(record.at("judged_problems"), {.low = 1, .high = 1 << 24}, true));
+  if (rate_in(record.at("shared_lr")) != tuning.shared_lr)
     throw UserError("its shared rate is not the lower median of its choices");
+  std::size_t next = 0;
+  for (const Json& arm : arms) {
+    const auto name = arm.at("arm").get<std::string>();
+    const double chosen = rate_in(arm.at("lr"));
+    for (const Json& point : arm.at("rates")) {
+      if (next == tuning.rates.size() || tuning.rates[next].arm != name)
+        throw UserError("the curve of {} is not that of its trials", name);
+      TunedRate& rate = tuning.rates[next++];
+      if (rate.lr != rate_in(point.at("lr")) ||
+          rate.per_seed != point.at("per_seed").get<std::vector<double>>())
+        throw UserError("the curve of {} is not that of its trials", name);
+      if (rate.chosen != (rate.lr == chosen)) throw UserError("the rate of {} is not its best one", name);
+      rate.completion = optional_number(point, "completion");
+      rate.overshoot = optional_number(point, "overshoot");
+      rate.rms = optional_number(point, "rms");
+    }
+  }
+  if (next != tuning.rates.size()) throw UserError("a rate that was tried is on no curve");
   return tuning;
 }
 

@@ -200,6 +200,13 @@ void StudyFiles::begin(const StudyRequest& request) {
   begun_ = true;
   if (request.recipe) write_file(path_ / kRecipe, train::recipe_text(*request.recipe));
   if (!options_.rates.empty()) take_rates();
+  if (!pair_.family.empty() && pair_.validation.empty() && !request.settings.contains("lr") &&
+      options_.rates.empty())
+    add_note(
+        fmt::format("the laboratory has no validation.jsonl: all arms have the learning rate {}, which was "
+                    "tuned for none of "
+                    "them",
+                    *options_.lr));
   save();
 }
 
@@ -212,7 +219,7 @@ void StudyFiles::take_rates() {
   const Json now = tuned_content();
   for (const char* name : {"student", "teacher", "prompts"}) {
     if (formats::value_or_null(content, name) != now[name])
-      add_note(fmt::format("the learning rates were chosen with another content of {}", name));
+      add_note(fmt::format("the learning rates were chosen for another {}", name));
   }
   const Json& steps = formats::value_or_null(record, "steps");
   if (steps != options_.steps)
@@ -241,7 +248,11 @@ Json StudyFiles::chosen_by() const {
   const Json record = formats::read_json_object(place_of(kTuning), kMostManifestBytes);
   const Json& content = formats::value_or_null(record, "content");
   const Json& problems = formats::value_or_null(content, "validation_problems");
-  if (!problems.is_object() || problems.empty())
+  bool whole = problems.is_object() && !problems.empty() &&
+               formats::value_or_null(record, "judged_problems") <= Json(problems.size());
+  for (auto item = problems.begin(); whole && item != problems.end(); ++item)
+    whole = item.key().size() == 64 && item.key().find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (!whole)
     throw UserError("{}: does not say by which problems its rates were chosen; tune again", options_.rates);
   return problems;
 }

@@ -48,6 +48,7 @@ std::vector<std::string> listed_words(const Json& value) {
       const std::size_t end = std::min(text.find(',', at), text.size());
       words.push_back(text.substr(at, end - at));
       at = end + 1;
+      if (words.back().empty()) throw UserError("expected words with commas between them, got {}", text);
     }
   } else if (value.is_array()) {
     for (const Json& word : value) words.push_back(shown(word));
@@ -78,10 +79,8 @@ void set_rate(StudyOptions& options, const Json& value) {
 
 void set_rates(StudyOptions& options, const Json& value) {
   std::vector<double> rates;
-  for (const std::string& word : listed_words(value)) {
-    if (word.empty()) throw UserError("expected rates with commas between them, got {}", shown(value));
+  for (const std::string& word : listed_words(value))
     rates.push_back(number_in(value_of_word(word), kLearningRates));
-  }
   std::sort(rates.begin(), rates.end());
   if (rates.empty() || rates.size() > kMostRates ||
       std::adjacent_find(rates.begin(), rates.end()) != rates.end())
@@ -330,6 +329,9 @@ StudyOptions with_settings(StudyOptions options, const Json& settings) {
   check_arms("arms", options.arms, options);
   check_arms("tune_arms", options.tune_arms, options);
   check_seeds(options);
+  if (options.lrs.size() * options.tune_seeds.size() > kMostTrialsOfAnArm)
+    throw UserError("lrs and tune_seeds: {} rates with {} seeds each are more than {} trials of an arm",
+                    options.lrs.size(), options.tune_seeds.size(), kMostTrialsOfAnArm);
   return options;
 }
 

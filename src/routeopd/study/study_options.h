@@ -26,6 +26,9 @@ struct StudyPair {
   std::string validation;  // to choose learning rates by, in no suite and not trained on; empty: none
 };
 
+// Rates of the grid times seeds.
+inline constexpr std::size_t kMostTrialsOfAnArm = 1000;
+
 // Learning rates that a study takes.
 inline constexpr Range kLearningRates = {.low = 1e-12, .high = 1};
 

@@ -62,9 +62,11 @@ void check_parts(const std::vector<std::string>& parts, bool tune, const StudyPa
   if (tune && taken)
     throw UserError("tune: the learning rates are those of {}; leave --rates out", options.rates);
   if (tune && !options.tuned())
-    throw UserError(
-        "tune: every arm has the learning rate {}; {}", *options.lr,
-        pair.validation.empty() ? "name problems to choose one by with --validation FILE" : "leave --lr out");
+    throw UserError("tune: every arm has the learning rate {}; {}", *options.lr,
+                    !pair.validation.empty() ? "leave --lr out"
+                    : pair.family.empty()
+                        ? "name problems to choose one by with --validation FILE"
+                        : "its laboratory has no validation.jsonl, which `lab make` writes");
   if (!options.tuned()) return;
   Rates rates = taken.value_or(Rates{});
   if (!taken) {

@@ -149,6 +149,7 @@ class ResultsReader {
     const std::optional<std::string> path = inside(entry, "path", where);
     if (!path || !is_first(*path, where, seen.places)) return;
     run.seed = *seed;
+    run.lr = number_at(entry, {"lr"});
     run.complete = entry.value("complete", Json()) == Json(true);
     run.files = report::read_run(files_.path(*path), *path);
     if (!run.complete) files_.say(*path, "the run is not complete");

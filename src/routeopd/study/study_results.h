@@ -37,6 +37,7 @@ struct StudyRun {
   std::string name;  // of the variant: "routeopd-k64"
   std::int64_t seed = 0;
   bool complete = false;
+  std::optional<double> lr;  // as study.json has it
   report::RunFiles files;
   StateDistances distances;
   report::EvalFiles eval;  // the one that the study counts, with grades and labels

@@ -182,7 +182,8 @@ std::optional<double> rate_of(const std::vector<StudyRun>& runs, const std::stri
   std::optional<double> found;
   for (const StudyRun& run : runs) {
     if (run.name != name) continue;
-    const std::optional<double> own = number_at(run.files.recipe, {"optimizer", "lr"});
+    std::optional<double> own = number_at(run.files.recipe, {"optimizer", "lr"});
+    if (!own) own = run.lr;
     if (!own || (found && *found != *own)) return std::nullopt;
     found = own;
   }
@@ -216,6 +217,11 @@ std::string rates_sentence(const StudyResults& study) {
       "Each arm at its own learning rate, chosen on validation problems that are neither trained on nor held "
       "out{}.",
       one ? fmt::format("; here {} for all of them", significant(rates.front())) : "");
+}
+
+void say_notes(const StudyResults& study, std::string& words) {
+  for (const Json& note : list_at(study.manifest, "notes"))
+    if (note.is_string()) say(words, fmt::format("Note: {}.", visible(note.get<std::string>())));
 }
 
 std::string seeds_sentence(const StudyView& view) {

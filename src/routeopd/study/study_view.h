@@ -117,6 +117,9 @@ std::size_t most_seeds(const std::vector<StudyRun>& runs);
 // runs do not say.
 std::string rates_sentence(const StudyResults& study);
 
+// What a reader should know of the whole study: the notes of study.json, a sentence each.
+void say_notes(const StudyResults& study, std::string& words);
+
 // The paper's paired contrast of routeopd with an arm, with its interval: row "main-1" … or "macro".
 std::string paper_interval(const std::string& row, const std::string& arm);
 

@@ -48,6 +48,7 @@ Prompt prompt_of(const Json& line, const std::string& raw_line, std::uint32_t nu
     if (tokenizer == nullptr)
       throw UserError("text needs a tokenizer, and the model directory has none; give prompt_ids");
     prompt = make_prompt(std::move(id), number, std::move(asked), *tokenizer);
+    if (line.contains("problem")) prompt.problem = text_in(line, "problem");
   }
   if (prompt.ids.empty()) throw UserError("the prompt has no tokens");
   if (line.contains("id")) prompt.id_json = line["id"].dump();

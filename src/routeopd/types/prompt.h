@@ -12,6 +12,7 @@ struct Prompt {
   std::string id;            // of the file, or the line's number
   std::string id_json;       // the same as the file wrote it, a number or a string; empty: it had none
   std::uint32_t number = 0;  // place in its file, < 2^24: address of its random numbers
+  std::string problem;       // before a template made it `text`; empty where the file gave no problem
   std::string text;          // as the student reads it; empty where only ids were given
   std::vector<std::int32_t> ids;
   std::string answer;                      // empty: not known
