@@ -35,8 +35,8 @@ class LoadedPair {
   const run::SuiteEvaluator& evaluator() const { return *evaluator_; }
   // On validation problems: what learning rates are chosen by. Knows no problem of a suite.
   const run::SuiteEvaluator& validation() const { return validation_.value(); }
-  // All of their file, ids by the SHA-256 of the problem, whatever the template, however it is capitalised, spaced
-  // or punctuated.
+  // All of their file, ids by the SHA-256 of the problem, whatever the template, however it is capitalised,
+  // spaced or punctuated.
   const Json& validation_problems() const { return validation_problems_; }
   const std::vector<Prompt>& prompts() const { return prompts_; }
 
