@@ -1,6 +1,6 @@
 # The commands of this project. Each does its own set-up; a second run installs and rebuilds nothing.
 #
-#   make demo                 build, then distil the laboratory pair with five objectives, each at its tuned rate (1 to 4 minutes)
+#   make demo                 build, then distil the laboratory pair with five objectives, each at its tuned rate (about a minute)
 #   make test                 build everything, then run all tests
 #   make build                the program, at build/routeopd
 #   make bench                our speed as ratios (several minutes; docs/performance.md explains each)
