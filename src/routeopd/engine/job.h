@@ -33,6 +33,7 @@ struct Job {
   std::int32_t k = 0;            // top-k of each row; 0: none
   std::int64_t gather_columns = 0;          // G
   std::vector<std::int32_t> gather_ids_RG;  // -1 pads
+  bool ranks = false;                       // of the first gathered id of each row, where it is not a pad
   bool hidden = false;                      // keep the hidden states of the rows
 
   std::int64_t prompt_rows() const {
@@ -48,6 +49,9 @@ struct Job {
 struct JobResult {
   Rollout written;   // one prompt; responses in the order of Job::samples; no addresses
   StateValues read;  // of the R rows; validity_N is empty
+
+  // Where asked for: 1 for the most likely id, and one more for every id that is more likely.
+  std::vector<std::int32_t> rank_R;
 };
 
 }  // namespace routeopd::engine
