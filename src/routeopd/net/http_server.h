@@ -71,9 +71,9 @@ struct ServerOptions {
   std::chrono::milliseconds write_time{60'000};  // a client that takes no byte for so long is gone
   int handler_threads = 2;
   // The body of an error that the server itself answers (400, 408, 413, 431, 500, 503), and its content type.
-  std::function<std::string(int status, std::string_view message)> error_body;
+  std::function<std::string(int status, std::string_view message)> error_body = {};
   std::string error_type = "application/json";
-  std::function<void(std::string_view line)> log;  // of faults; may be empty
+  std::function<void(std::string_view line)> log = {};  // of faults, from any thread; may be empty
 };
 
 class HttpServer {
