@@ -230,6 +230,12 @@ void RequestQueue::change_weights(Entry& entry) {
 
 void RequestQueue::step() {
   StepResult result = runner_->step();
+  {
+    const std::lock_guard lock(mutex_);
+    stats_.tokens_read += result.tokens_read;
+    stats_.tokens_written += result.tokens_written;
+    ++stats_.steps;
+  }
   for (const Sequence* const sequence : result.advanced) tell_token(*sequence);
   // A request whose responses fail ends as a whole; what else the step brought of it is dropped.
   for (auto& sequence : result.ended) {
@@ -257,10 +263,6 @@ void RequestQueue::step() {
     }
     if (--active.jobs_left == 0) end(active, Ending::kDone, {});
   }
-  const std::lock_guard lock(mutex_);
-  stats_.tokens_read += result.tokens_read;
-  stats_.tokens_written += result.tokens_written;
-  ++stats_.steps;
 }
 
 void RequestQueue::tell_token(const Sequence& sequence) {

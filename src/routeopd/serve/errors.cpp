@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/serve/errors.h"
+
+#include "routeopd/base/utf8.h"
+#include "routeopd/serve/json_text.h"
+
+namespace routeopd::serve {
+namespace {
+
+// In the words of vLLM and of OpenAI's client libraries.
+std::string_view error_type(int status) {
+  switch (status) {
+    case 400:
+      return "BadRequestError";
+    case 401:
+      return "AuthenticationError";
+    case 404:
+      return "NotFoundError";
+    case 405:
+      return "MethodNotAllowedError";
+    case 408:
+      return "RequestTimeoutError";
+    case 413:
+      return "RequestTooLargeError";
+    case 429:
+      return "RateLimitError";
+    case 503:
+      return "ServiceUnavailableError";
+    case 504:
+      return "GatewayTimeoutError";
+    default:
+      return status < 500 ? "BadRequestError" : "InternalServerError";
+  }
+}
+
+}  // namespace
+
+std::string error_body(int status, std::string_view message, std::string_view param) {
+  JsonText json;
+  json.open('{').key("error").open('{');
+  json.key("message").text(lossy_utf8(message));
+  json.key("type").text(error_type(status));
+  json.key("param");
+  if (param.empty()) {
+    json.null();
+  } else {
+    json.text(lossy_utf8(param));
+  }
+  json.key("code").integer(status);
+  json.close('}').close('}');
+  return json.take();
+}
+
+}  // namespace routeopd::serve
