@@ -51,6 +51,10 @@ struct Job {
 // The jobs of Engine::generate(): a prompt each, with the responses that `sampling` asks for.
 std::vector<Job> writing_jobs(std::span<const Prompt> prompts, const Sampling& sampling, const Capture& capture);
 
+// The jobs of Engine::score(), whose rows one after another are the states of the rollout. Responses that
+// follow each other and have one prompt are a job; one alone is read as a whole, together with its prompt.
+std::vector<Job> reading_jobs(const Rollout& rollout, const ScoreRequest& request);
+
 struct JobResult {
   Rollout written;   // one prompt; responses in the order of Job::samples; no addresses
   StateValues read;  // of the R rows; validity_N is empty

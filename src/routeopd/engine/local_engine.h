@@ -89,7 +89,6 @@ class LocalEngine : public Engine {
 
  private:
   void prepare(std::int64_t blocks);
-  std::vector<Job> reading_jobs(const Rollout& rollout, const ScoreRequest& request) const;
 
   model::Model model_;  // handles to the caller's tensors
   std::int32_t real_ids_;

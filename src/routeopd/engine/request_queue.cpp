@@ -73,6 +73,27 @@ void RequestQueue::between_requests(std::function<void(LocalEngine&)> change, st
   done.get();
 }
 
+void RequestQueue::between_steps(const std::function<void(LocalEngine&)>& call) {
+  std::packaged_task<void()> task([&] { call(engine_); });
+  std::future<void> done = task.get_future();
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) throw QueueFull("the server is shutting down");
+    calls_.push_back(std::move(task));
+    wake_.notify_one();
+  }
+  done.get();
+}
+
+void RequestQueue::make_calls() {
+  std::vector<std::packaged_task<void()>> calls;
+  {
+    const std::lock_guard lock(mutex_);
+    calls.swap(calls_);
+  }
+  for (auto& call : calls) call();
+}
+
 void RequestQueue::stop(std::chrono::milliseconds patience) {
   {
     const std::lock_guard lock(mutex_);
@@ -96,9 +117,12 @@ void RequestQueue::serve() {
     {
       std::unique_lock lock(mutex_);
       // Something to do: a request that may begin, a change whose turn it is, a cancellation, the end.
-      wake_.wait(lock, [this] { return !active_.empty() || !waiting_.empty() || !cancelled_.empty() || stopping_; });
+      wake_.wait(lock, [this] {
+        return !active_.empty() || !waiting_.empty() || !cancelled_.empty() || !calls_.empty() || stopping_;
+      });
       if (stopping_ && ((waiting_.empty() && active_.empty()) || Clock::now() >= stop_at_)) break;
     }
+    make_calls();
     end_cancelled();
     end_expired();
     begin_waiting();
@@ -114,6 +138,7 @@ void RequestQueue::serve() {
     stats_.evictions = runner_->evictions();
     stats_.responses_running = runner_->responses_running();
   }
+  make_calls();
   while (!active_.empty()) end(*active_.front(), Ending::kStopped, "the server is shutting down");
   std::deque<Entry> left;
   {

@@ -110,6 +110,10 @@ class RequestQueue {
   // is done; throws what `change` threw, in which case the weights are as they were.
   void between_requests(std::function<void(LocalEngine&)> change, std::int64_t weights_version);
 
+  // Runs `call` on the engine's thread between two steps, whatever is being served, and returns when it is
+  // done; throws what it threw. It does not change the weights.
+  void between_steps(const std::function<void(LocalEngine&)>& call);
+
   // Takes no more requests. Those that are there have `patience` to end; then they are ended as stopped.
   void stop(std::chrono::milliseconds patience);
 
@@ -129,6 +133,7 @@ class RequestQueue {
   void serve();
   void end_cancelled();
   void end_expired();
+  void make_calls();
   void begin_waiting();
   void change_weights(Entry& entry);
   void step();
@@ -144,6 +149,7 @@ class RequestQueue {
   std::condition_variable wake_;
   std::deque<Entry> waiting_;
   std::vector<Ticket> cancelled_;
+  std::vector<std::packaged_task<void()>> calls_;
   Ticket last_ticket_ = 0;
   bool stopping_ = false;
   std::chrono::steady_clock::time_point stop_at_{};
