@@ -31,8 +31,10 @@ TEST(HttpServer, AnswersTheProjectsOwnClient) {
   });
   HttpClient client;
   for (int n = 0; n < 3; ++n) {
-    const HttpAnswer answer = client.post_json(
-        {.url = fmt::format("http://127.0.0.1:{}/v1/x", server.port()), .headers = {}, .body = "{}", .limits = {}});
+    const HttpAnswer answer = client.post_json({.url = fmt::format("http://127.0.0.1:{}/v1/x", server.port()),
+                                                .headers = {},
+                                                .body = "{}",
+                                                .limits = {}});
     EXPECT_EQ(answer.status, 429);
     EXPECT_EQ(answer.body, "{}/v1/x");
     EXPECT_EQ(answer.retry_after, 7);
@@ -78,7 +80,8 @@ TEST(HttpServer, PipelinedRequestsAreAnsweredInOrder) {
   client.send(all);
   for (int n = 0; n < 20; ++n) {
     const auto item = inbox.take();
-    EXPECT_EQ(item.request.path + item.request.body, n % 2 == 0 ? fmt::format("/{}", n) : fmt::format("/p<{}>", n));
+    EXPECT_EQ(item.request.path + item.request.body,
+              n % 2 == 0 ? fmt::format("/{}", n) : fmt::format("/p<{}>", n));
     {
       const std::lock_guard lock(inbox.mutex);
       EXPECT_TRUE(inbox.items.empty());  // the next is read when this one is answered
@@ -118,7 +121,8 @@ TEST(HttpServer, HeadHasTheLengthAndNoBody) {
     reply->finish();
   });
   RawClient client(server.port());
-  client.send("HEAD / HTTP/1.1\r\nHost: t\r\n\r\nHEAD /stream HTTP/1.1\r\nHost: t\r\n\r\n" + get("/204") + get("/"));
+  client.send("HEAD / HTTP/1.1\r\nHost: t\r\n\r\nHEAD /stream HTTP/1.1\r\nHost: t\r\n\r\n" + get("/204") +
+              get("/"));
   EXPECT_THAT(client.read_answer(false).header, HasSubstr("Content-Length: 5\r\n"));
   EXPECT_THAT(client.read_answer(false).header, HasSubstr("Transfer-Encoding: chunked\r\n"));
   const auto empty = client.read_answer(false);
@@ -142,7 +146,8 @@ TEST(HttpServer, StreamsInOrderCompleteAndAtOnce) {
   for (int n = 0; n < 50; ++n) {  // each is read before the next is written
     item.reply->write("");
     item.reply->write(fmt::format("token {}", n));
-    EXPECT_EQ(client.read_until("token " + std::to_string(n)), fmt::format("{}\r\ntoken {}", n < 10 ? 7 : 8, n));
+    EXPECT_EQ(client.read_until("token " + std::to_string(n)),
+              fmt::format("{}\r\ntoken {}", n < 10 ? 7 : 8, n));
     EXPECT_EQ(client.read_bytes(2), "\r\n");
   }
   EXPECT_LT(TestClock::now() - before, 1s);  // with Nagle's algorithm: 40 ms each

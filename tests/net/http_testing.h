@@ -28,7 +28,8 @@ using TestClock = std::chrono::steady_clock;
 
 class RawClient {
  public:
-  explicit RawClient(std::uint16_t port, int receive_buffer = 0) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit RawClient(std::uint16_t port, int receive_buffer = 0)
+      : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     if (receive_buffer > 0)
       ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
     sockaddr_in address{};
@@ -38,7 +39,8 @@ class RawClient {
     if (socket_ < 0 || ::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
       throw std::runtime_error("the client cannot connect");
   }
-  RawClient(RawClient&& other) noexcept : socket_(std::exchange(other.socket_, -1)), read_(std::move(other.read_)) {}
+  RawClient(RawClient&& other) noexcept
+      : socket_(std::exchange(other.socket_, -1)), read_(std::move(other.read_)) {}
   RawClient& operator=(RawClient&&) = delete;
   ~RawClient() { close(); }
 
@@ -151,7 +153,8 @@ class RawClient {
 
 // Answers with what it was asked.
 inline void echo(const IncomingRequest& request, const std::shared_ptr<Reply>& reply) {
-  reply->send(200, {}, "text/plain", request.method + " " + request.path + "|" + request.query + "|" + request.body);
+  reply->send(200, {}, "text/plain",
+              request.method + " " + request.path + "|" + request.query + "|" + request.body);
 }
 
 // Hands requests to the test's own thread, which answers when it likes.

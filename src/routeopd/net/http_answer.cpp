@@ -39,7 +39,9 @@ std::string http_date() {
 // A header must not end its line, or whoever chose the value could write the rest of the answer. Lengths and
 // connections are the server's own business.
 bool may_send(const std::string& name, const std::string& value) {
-  const auto is_control = [](char letter) { return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f; };
+  const auto is_control = [](char letter) {
+    return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f;
+  };
   if (name.empty() || std::ranges::any_of(name, is_control) || std::ranges::any_of(value, is_control) ||
       name.find_first_of(" :") != name.npos)
     return false;
@@ -193,8 +195,9 @@ void Session::pump() {
   buffers[0] += front_sent_;
   writing_ = true;
   set_deadline(SteadyClock::now() + hub_.options.write_time);
-  socket_.async_write_some(
-      buffers, guarded([this](ErrorCode error, std::size_t bytes) { on_written(error, bytes); }));
+  socket_.async_write_some(buffers,
+                           guarded([this](ErrorCode error, std::size_t bytes) { on_written(error, bytes); }));
+  untaken_ = untaken_bytes();
 }
 
 void Session::on_written(ErrorCode error, std::size_t bytes) {
@@ -231,6 +234,7 @@ void Session::cut() {
 
 void Session::end_exchange(bool gone) {
   if (!exchange_) return;
+  share_ = {};
   const auto exchange = std::move(exchange_);
   exchange_.reset();
   exchange->session = nullptr;

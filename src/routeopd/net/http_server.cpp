@@ -25,7 +25,8 @@ constexpr std::chrono::milliseconds kAcceptRetry{100};
 constexpr std::size_t kMostRefusals = 64;
 
 std::string_view advice(const ErrorCode& error) {
-  if (error == asio::error::address_in_use) return "stop the program that listens there, or choose another port";
+  if (error == asio::error::address_in_use)
+    return "stop the program that listens there, or choose another port";
   if (error == asio::error::access_denied) return "choose a port of 1024 or more";
   return "choose an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all of them";
 }

@@ -3,7 +3,9 @@
 #include "routeopd/net/http_session.h"
 
 #include <fmt/format.h>
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/string.hpp>
@@ -84,11 +86,12 @@ void Session::wait_readable() {
   if (waiting_) return;
   waiting_ = true;
   socket_.async_wait(asio::ip::tcp::socket::wait_read, guarded([this](ErrorCode error) {
-    waiting_ = false;
-    if (error && error != asio::error::operation_aborted) return close();
-    if (state_ == State::kIdle) return error ? wait_readable() : read_header();
-    if (state_ == State::kAnswering && exchange_) return error ? wait_readable() : check_gone();
-  }));
+                       waiting_ = false;
+                       if (error && error != asio::error::operation_aborted) return close();
+                       if (state_ == State::kIdle) return error ? wait_readable() : read_header();
+                       if (state_ == State::kAnswering && exchange_)
+                         return error ? wait_readable() : check_gone();
+                     }));
 }
 
 // There is something to read while an answer is pending: the end of the connection, or bytes of a next request.
@@ -113,6 +116,7 @@ void Session::read_header() {
   state_ = State::kReading;
   read_failure_ = 0;
   parser_.emplace();
+  parser_->get().body().share = BodyShare(hub_);
   parser_->header_limit(static_cast<std::uint32_t>(hub_.options.most_header_bytes));
   parser_->body_limit(static_cast<std::uint64_t>(hub_.options.most_body_bytes));
   set_deadline(SteadyClock::now() + hub_.options.read_time);
@@ -154,9 +158,11 @@ void Session::fail_read(ErrorCode error) {
     return fail(408, fmt::format("the request did not arrive within {} s",
                                  static_cast<double>(hub_.options.read_time.count()) / 1e3));
   if (read_failure_ == 503) return fail(503, "the server is stopping");
+  if (error == asio::error::no_buffer_space) return fail(503, "the server is reading too many long requests");
   if (error == http::error::body_limit)
     return fail(413, fmt::format("the body is longer than {} bytes", hub_.options.most_body_bytes));
-  if (error == http::error::header_limit || (error == http::error::buffer_overflow && !parser_->is_header_done()))
+  if (error == http::error::header_limit ||
+      (error == http::error::buffer_overflow && !parser_->is_header_done()))
     return fail(431, fmt::format("the header is longer than {} bytes", hub_.options.most_header_bytes));
   const bool closed = error == http::error::end_of_stream || error == http::error::partial_message;
   if (!closed && error.category() == http::make_error_code(http::error::bad_method).category())
@@ -174,11 +180,12 @@ void Session::dispatch() {
                           .path = std::string(target.substr(0, question)),
                           .query = std::string(target.substr(std::min(question + 1, target.size()))),
                           .client = client_,
-                          .body = std::move(message.body()),
+                          .body = std::move(message.body().text),
                           .arrived = SteadyClock::now(),
                           .headers = {}};
   for (const auto& field : message)
     request.headers.emplace_back(plain_view(field.name_string()), plain_view(field.value()));
+  share_ = std::move(message.body().share);
   version_ = message.version();
   keep_alive_ = message.keep_alive();
   head_ = message.method() == http::verb::head;
@@ -206,9 +213,21 @@ void Session::give_up_reading(int status) {
   set_deadline(SteadyClock::now() + kCancelPeriod);
 }
 
+// Bytes in the socket that the client has not taken. A socket that was full reports that it can be written again
+// only when a third of its megabytes is free: a slow client takes bytes long before.
+int Session::untaken_bytes() {
+  int bytes = 0;
+  return ::ioctl(socket_.native_handle(), SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
+
 // Idle connections and clients that take no bytes are closed, slow requests answered.
 void Session::on_deadline() {
   if (state_ == State::kReading) return give_up_reading(read_failure_ == 0 ? 408 : read_failure_);
+  if (state_ == State::kAnswering) {
+    const int untaken = untaken_bytes();
+    if (untaken < std::exchange(untaken_, untaken))
+      return set_deadline(SteadyClock::now() + hub_.options.write_time);
+  }
   if (state_ != State::kClosed) close();
 }
 
@@ -241,12 +260,13 @@ void Session::drain() {
 }
 
 void Session::drain_more(std::int64_t left) {
-  socket_.async_read_some(asio::buffer(hub_.discarded), guarded([this, left](ErrorCode error, std::size_t bytes) {
-    if (state_ != State::kDraining) return;
-    const std::int64_t rest = left - static_cast<std::int64_t>(bytes);
-    if (error || rest <= 0) return close();
-    drain_more(rest);
-  }));
+  socket_.async_read_some(asio::buffer(hub_.discarded),
+                          guarded([this, left](ErrorCode error, std::size_t bytes) {
+                            if (state_ != State::kDraining) return;
+                            const std::int64_t rest = left - static_cast<std::int64_t>(bytes);
+                            if (error || rest <= 0) return close();
+                            drain_more(rest);
+                          }));
 }
 
 void Session::close() {

@@ -71,8 +71,9 @@ struct Hub {
   std::unordered_set<std::shared_ptr<Session>> sessions;
   std::list<Session*> idle;  // the one that has been idle longest comes first
   std::atomic<std::int64_t> open{0};
+  std::int64_t body_bytes = 0;  // of requests that are being read or answered
   bool stopping = false;
-  std::function<void()> on_empty;           // called once when the last session is removed
+  std::function<void()> on_empty;          // called once when the last session is removed
   std::array<char, 64 << 10> discarded{};  // where drained bytes go, of all connections
   boost::asio::thread_pool pool;
 };
@@ -90,9 +91,42 @@ struct Exchange {
 // Has the handler run on the pool; what it throws becomes a 500.
 void run_handler(Hub& hub, IncomingRequest request, const std::shared_ptr<Exchange>& exchange);
 
-// A body that takes memory as bytes arrive: http::string_body reserves what a client announces.
+// Bytes of bodies that a connection holds, out of those that all may hold together.
+class BodyShare {
+ public:
+  BodyShare() = default;
+  explicit BodyShare(Hub& hub) : hub_(&hub) {}
+  BodyShare(BodyShare&& other) noexcept
+      : hub_(std::exchange(other.hub_, nullptr)), held_(std::exchange(other.held_, 0)) {}
+  BodyShare& operator=(BodyShare&& other) noexcept {
+    std::swap(hub_, other.hub_);
+    std::swap(held_, other.held_);
+    return *this;
+  }
+  ~BodyShare() {
+    if (hub_ != nullptr) hub_->body_bytes -= held_;
+  }
+
+  bool grow(std::size_t bytes) {  // false: there is no room
+    const auto more = static_cast<std::int64_t>(bytes);
+    if (hub_->body_bytes + more > hub_->options.most_bytes_of_all_bodies) return false;
+    hub_->body_bytes += more;
+    held_ += more;
+    return true;
+  }
+
+ private:
+  Hub* hub_ = nullptr;
+  std::int64_t held_ = 0;
+};
+
+// A body that takes memory as bytes arrive (http::string_body reserves what a client announces), and from a
+// share. `no_buffer_space`: the share is used up.
 struct GrowingBody {
-  using value_type = std::string;
+  struct value_type {
+    std::string text;
+    BodyShare share;
+  };
 
   class reader {
    public:
@@ -104,11 +138,15 @@ struct GrowingBody {
     template <class Buffers>
     std::size_t put(const Buffers& buffers, ErrorCode& error) {
       std::size_t taken = 0;
+      error = {};
       for (const boost::asio::const_buffer buffer : boost::beast::buffers_range_ref(buffers)) {
-        body_.append(static_cast<const char*>(buffer.data()), buffer.size());
+        if (!body_.share.grow(buffer.size())) {
+          error = boost::asio::error::no_buffer_space;
+          break;
+        }
+        body_.text.append(static_cast<const char*>(buffer.data()), buffer.size());
         taken += buffer.size();
       }
-      error = {};
       return taken;
     }
 
@@ -170,6 +208,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void drain_more(std::int64_t left);
   void set_deadline(SteadyClock::time_point when);
   void arm_timer();
+  int untaken_bytes();
   void on_deadline();
   void give_up_reading(int status);
 
@@ -202,6 +241,7 @@ class Session : public std::enable_shared_from_this<Session> {
   int read_failure_ = 0;  // the status to answer once the read that has been cancelled returns
 
   std::shared_ptr<Exchange> exchange_;  // null for an answer of the server's own
+  BodyShare share_;                     // of the request that is being answered
   unsigned version_ = 11;
   bool keep_alive_ = false;
   bool head_ = false;
@@ -209,9 +249,10 @@ class Session : public std::enable_shared_from_this<Session> {
   bool chunked_ = false;
   bool without_body_ = false;
   std::deque<std::string> queue_;
-  std::size_t front_sent_ = 0;   // bytes of queue_'s first that are written
+  std::size_t front_sent_ = 0;  // bytes of queue_'s first that are written
   std::int64_t queued_bytes_ = 0;
   bool writing_ = false;
+  int untaken_ = 0;  // untaken_bytes() when it was last looked at
 };
 
 template <class Work>
