@@ -13,7 +13,7 @@
 namespace routeopd::serve {
 
 struct TextRules {
-  std::vector<std::string> stop;
+  std::vector<std::string> stop{};
   bool include_stop = false;  // the text ends after the stop string, not before it; an end of sequence shows
   bool skip_special = true;
 };
