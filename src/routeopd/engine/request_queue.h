@@ -7,13 +7,15 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
-#include <list>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "routeopd/engine/job.h"
@@ -27,9 +29,9 @@ struct WrittenToken {
   std::int32_t sample = 0;
   std::int32_t id = 0;
   float logprob = 0;
-  float logsumexp = 0;               // NaN unless capture.k > 0
-  std::span<const std::int32_t> top_ids;  // capture.k of them; valid during the call
-  std::span<const float> top_logits;
+  float logsumexp = 0;                      // NaN unless capture.k > 0
+  std::span<const std::int32_t> top_ids{};  // capture.k of them; valid during the call
+  std::span<const float> top_logits{};
   bool ended = false;
   Finish finish = Finish::kLength;  // once ended
 };
@@ -47,7 +49,7 @@ struct Outcome {
   Ending ending = Ending::kDone;
   std::string message;                // why, unless done
   std::int64_t weights_version = 0;   // of all values
-  std::vector<JobResult> results_J;   // of the request's jobs, where done
+  std::vector<JobResult> results_J{};  // of the request's jobs, where done
 };
 
 // Called on the engine's thread: short, and without throwing. begun() comes once, before the first token;
@@ -108,10 +110,60 @@ class RequestQueue {
   // is done; throws what `change` threw, in which case the weights are as they were.
   void between_requests(std::function<void(LocalEngine&)> change, std::int64_t weights_version);
 
+  // Runs `call` on the engine's thread between two steps, whatever is being served, and returns when it is
+  // done; throws what it threw. It does not change the weights.
+  void between_steps(const std::function<void(LocalEngine&)>& call);
+
   // Takes no more requests. Those that are there have `patience` to end; then they are ended as stopped.
   void stop(std::chrono::milliseconds patience);
 
   QueueStats stats() const;
+  const KvPlan& kv() const { return kv_; }
+
+ private:
+  struct Active;
+  // A request that waits, or a change of the weights.
+  struct Entry {
+    std::unique_ptr<Active> active{};
+    std::function<void(LocalEngine&)> change{};
+    std::shared_ptr<std::promise<void>> changed{};
+    std::int64_t weights_version = 0;
+  };
+
+  void serve();
+  void end_cancelled();
+  void end_expired();
+  void make_calls();
+  void begin_waiting();
+  void change_weights(Entry& entry);
+  void step();
+  void tell_token(const Sequence& sequence);
+  void end(Active& active, Ending ending, std::string message);
+  static void tell(Active& active, Ending ending, std::string message);
+
+  LocalEngine& engine_;
+  Options options_;
+  KvPlan kv_;
+
+  mutable std::mutex mutex_;  // of what stands below it, down to stats_
+  std::condition_variable wake_;
+  std::deque<Entry> waiting_;
+  std::vector<Ticket> cancelled_;
+  std::vector<std::packaged_task<void()>> calls_;
+  Ticket last_ticket_ = 0;
+  bool stopping_ = false;
+  std::chrono::steady_clock::time_point stop_at_{};
+  QueueStats stats_;
+
+  // Of the engine's thread alone.
+  std::unique_ptr<JobRunner> runner_;
+  std::int64_t version_ = 0;
+  std::vector<std::unique_ptr<Active>> active_;
+  std::unordered_map<const Job*, Active*> by_job_;
+  std::unordered_map<const Job*, std::vector<std::unique_ptr<Sequence>>> sequences_;  // that have ended
+
+  std::mutex join_mutex_;
+  std::thread thread_;
 };
 
 }  // namespace routeopd::engine

@@ -61,19 +61,20 @@ class Reply {
 using Handler = std::function<void(IncomingRequest, std::shared_ptr<Reply>)>;
 
 struct ServerOptions {
-  std::string host = "127.0.0.1";  // an address of this machine, or a name that resolves to one
-  std::uint16_t port = 0;          // 0: any that is free
-  std::int64_t most_connections = 4096;   // beyond them the connection that has been idle longest is closed
-  std::int64_t most_header_bytes = 64 << 10;  // else 431
-  std::int64_t most_body_bytes = 64 << 20;    // else 413
+  std::string host = "127.0.0.1";        // an address of this machine, or a name that resolves to one
+  std::uint16_t port = 0;                // 0: any that is free
+  std::int64_t most_connections = 4096;  // beyond them the connection that has been idle longest is closed
+  std::int64_t most_header_bytes = 64 << 10;           // else 431
+  std::int64_t most_body_bytes = 64 << 20;             // else 413
+  std::int64_t most_bytes_of_all_bodies = 1LL << 30U;  // of requests being read or answered, else 503
   std::chrono::milliseconds read_time{30'000};  // from the first byte of a request to its last, else 408
   std::chrono::milliseconds idle_time{75'000};  // of a connection between requests, and before the first byte
   std::chrono::milliseconds write_time{60'000};  // a client that takes no byte for so long is gone
   int handler_threads = 2;
   // The body of an error that the server itself answers (400, 408, 413, 431, 500, 503), and its content type.
-  std::function<std::string(int status, std::string_view message)> error_body;
+  std::function<std::string(int status, std::string_view message)> error_body = {};
   std::string error_type = "application/json";
-  std::function<void(std::string_view line)> log;  // of faults; may be empty
+  std::function<void(std::string_view line)> log = {};  // of faults, from any thread; may be empty
 };
 
 class HttpServer {

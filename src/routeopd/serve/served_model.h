@@ -30,6 +30,7 @@ struct ServedModel {
   const tokenizer::Tokenizer* tokenizer = nullptr;  // null: ids in, ids out
   const text::ChatTemplates* templates = nullptr;   // null: no chat
   std::int32_t real_ids = 0;
+  std::int64_t hidden_size = 0;
   std::int64_t positions = 0;         // prompt and response together
   std::vector<std::int32_t> eos_ids;  // any of them ends a response
   GenerationDefaults defaults;
@@ -43,6 +44,9 @@ struct Limits {
   std::int64_t most_responses = 4096;     // of one request: prompts times n
   std::int32_t most_logprobs = 256;       // listed at one token
   std::int64_t most_values = 4LL << 20U;  // log-probabilities in one answer: some 60 bytes each as JSON
+  std::int64_t most_sequences = 4096;            // of a binary request
+  std::int32_t most_top = 4096;                  // of a binary request's top-k
+  std::int64_t most_tensor_values = 256LL << 20U;  // in one binary answer, 4 bytes each
   double seconds = 600;                   // from a request's arrival to the end of its answer
 };
 
