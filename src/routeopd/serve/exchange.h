@@ -70,7 +70,7 @@ WholeText text_of(const Exchange& exchange, std::size_t prompt, const WrittenRes
 // "stop" | "length".
 const char* finish_reason(TokenEnd end);
 
-// {"prompt_tokens", "total_tokens", "completion_tokens"}; `whole` ones with the details that vLLM has as null.
+// {"prompt_tokens", "total_tokens", "completion_tokens"}, of whole answers with details, which are null.
 void write_usage(JsonText& json, std::int64_t prompt_tokens, std::int64_t written, bool whole);
 
 // "finish_reason", "stop_reason".
