@@ -143,7 +143,7 @@ TEST(Completions, EchoWithLogprobsAsHarnessesAsk) {
   EXPECT_THAT(job.gather_ids_RG, ElementsAre(101, 114, 97, 372, 264));
   EXPECT_TRUE(job.ranks);
   engine::JobResult result =
-      written({{.ids = {264}, .logprobs = {-0.0566421F}, .top = {{{264, -0.05664212256669998F}}}}});
+      written({{.ids = {264}, .logprobs = {-0.06F}, .top = {{{264, -0.05664212256669998F}}}}});
   add_prompt_rows(result, vera_rows());
   server.finish({result});
   ASSERT_TRUE(reply->wait());
