@@ -4,7 +4,7 @@
 #   make test                 build everything, then run all tests
 #   make build                the program, at build/routeopd
 #   make bench                our speed as ratios (several minutes; docs/performance.md explains each)
-#   make peers                live comparisons with transformers, tokenizers, TRL, Math-Verify, vLLM and llama.cpp, in environments of their own
+#   make peers                live comparisons with transformers, tokenizers, TRL, Math-Verify, vLLM, llama.cpp and lm-evaluation-harness, in environments of their own
 #   make fuzz                 every reader of untrusted files under libFuzzer, 10 minutes each (FUZZ_SECONDS=600)
 #   make install PREFIX=DIR   the program, as DIR/bin/routeopd
 #   make asan                 the tests under AddressSanitizer and UndefinedBehaviorSanitizer

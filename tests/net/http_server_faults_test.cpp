@@ -216,14 +216,39 @@ TEST(HttpFaults, IdleConnectionsCloseWithoutAWord) {
   RawClient silent(server.port());
   RawClient once(server.port());
   std::this_thread::sleep_for(100ms);
+  const auto before = TestClock::now();
   once.send(get("/"));
   EXPECT_EQ(once.read_answer().status(), 200);
-  const auto before = TestClock::now();
   EXPECT_TRUE(silent.ends_within(2s));
   EXPECT_TRUE(once.ends_within(2s));
-  EXPECT_GE(TestClock::now() - before, 150ms);
+  EXPECT_GE(TestClock::now() - before, 190ms);
   EXPECT_EQ(silent.read_all() + once.read_all(), "");
   EXPECT_EQ(server.connections(), 0);
+}
+
+// Milliseconds until the server notices that a client with a pending answer leaves in the way of `how`.
+std::int64_t time_to_notice(HttpServer& server, Inbox& inbox, bool stream, std::string_view pipelined,
+                            std::string_view how) {
+  RawClient client(server.port());
+  client.send(get("/"));
+  const auto item = inbox.take();
+  const auto departure = Departure::of(*item.reply);
+  if (stream) item.reply->begin(200, {}, "");
+  if (stream) client.read_until("\r\n\r\n");
+  client.send(pipelined);
+  std::this_thread::sleep_for(30ms);
+  EXPECT_EQ(server.connections(), 1);
+  const auto before = TestClock::now();
+  if (how == "close") client.close();
+  if (how == "half") client.close_sending();
+  if (how == "reset") client.reset();
+  const auto milliseconds = departure->noticed_after(before);
+  EXPECT_GE(milliseconds, 0) << how << pipelined;
+  EXPECT_EQ(departure->status(), stream ? 200 : 0);
+  const auto late = Departure::of(*item.reply);  // of one that is gone already
+  EXPECT_GE(late->noticed_after(before), 0);
+  item.reply->send(200, {}, "", "to nobody");
+  return milliseconds;
 }
 
 TEST(HttpFaults, ClientsThatLeaveAreNoticedAtOnce) {
@@ -231,28 +256,11 @@ TEST(HttpFaults, ClientsThatLeaveAreNoticedAtOnce) {
   HttpServer server({}, inbox.handler());
   for (const bool stream : {false, true})
     for (const std::string_view pipelined : {"", "GET /next HTTP/1.1\r\n"})
-      for (const char* how : {"close", "half", "reset"}) {
-        RawClient client(server.port());
-        client.send(get("/"));
-        const auto item = inbox.take();
-        const auto departure = Departure::of(*item.reply);
-        if (stream) item.reply->begin(200, {}, "");
-        if (stream) client.read_until("\r\n\r\n");
-        client.send(pipelined);
-        std::this_thread::sleep_for(30ms);
-        EXPECT_EQ(server.connections(), 1);
-        const auto before = TestClock::now();
-        if (how[0] == 'c') client.close();
-        if (how[0] == 'h') client.close_sending();
-        if (how[0] == 'r') client.reset();
-        const auto milliseconds = departure->noticed_after(before);
-        EXPECT_GE(milliseconds, 0);
-        EXPECT_LT(milliseconds, 100) << how << pipelined;
-        EXPECT_EQ(departure->status(), stream ? 200 : 0);
-        std::promise<void> late;
-        item.reply->on_gone([&] { late.set_value(); });
-        EXPECT_EQ(late.get_future().wait_for(1s), std::future_status::ready);
-        item.reply->send(200, {}, "", "to nobody");
+      for (const std::string_view how : {"close", "half", "reset"}) {
+        std::int64_t least = 1000;  // of a few tries: a busy machine may take its time once
+        for (int tries = 0; tries < 5 && least >= 100; ++tries)
+          least = std::min(least, time_to_notice(server, inbox, stream, pipelined, how));
+        EXPECT_LT(least, 100) << how << pipelined;
       }
 }
 
@@ -313,8 +321,8 @@ TEST(HttpFaults, AClientThatTakesNoByteIsGone) {
   item.reply->on_gone([] { ADD_FAILURE() << "the client is there"; });
   item.reply->send(200, {}, "", std::string(8 << 20, 'x'));
   std::size_t read = 0;
-  for (int n = 0; n < 40; ++n) {
-    read += client.read_bytes(100 << 10).size();
+  for (int n = 0; n < 60; ++n) {
+    read += client.read_bytes(20 << 10).size();
     std::this_thread::sleep_for(20ms);
   }
   while (read < 8 << 20) {
@@ -406,8 +414,7 @@ TEST(HttpFaults, WithoutDescriptorsItWaitsAndGoesOn) {
     const double before = processor_seconds();
     std::this_thread::sleep_for(500ms);
     EXPECT_LT(processor_seconds() - before, 0.2);
-    EXPECT_GE(complaints, 1);
-    EXPECT_LE(complaints, 10);
+    EXPECT_EQ(complaints, 1);
     for (const int copy : filling) ::close(copy);
     EXPECT_EQ(client.read_answer().status(), 200);
   }

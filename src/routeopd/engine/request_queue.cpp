@@ -330,6 +330,10 @@ void RequestQueue::end(Active& active, Ending ending, std::string message) {
 void RequestQueue::tell(Active& active, Ending ending, std::string message) {
   Outcome outcome{.ending = ending, .message = std::move(message), .weights_version = active.weights_version};
   if (ending == Ending::kDone) outcome.results_J = std::move(active.results_J);
+  if (ending == Ending::kCancelled) {
+    const std::lock_guard lock(mutex_);
+    ++stats_.cancelled;
+  }
   active.request.listener->ended(std::move(outcome));
 }
 

@@ -80,6 +80,7 @@ struct QueueStats {
   std::int64_t blocks_total = 0, blocks_used = 0;
   std::int64_t block_bytes = 0;
   std::int64_t tokens_read = 0, tokens_written = 0, steps = 0, evictions = 0;  // since the start
+  std::int64_t cancelled = 0;  // requests, since the start
   std::int64_t weights_version = 0;
 };
 
@@ -139,7 +140,7 @@ class RequestQueue {
   void step();
   void tell_token(const Sequence& sequence);
   void end(Active& active, Ending ending, std::string message);
-  static void tell(Active& active, Ending ending, std::string message);
+  void tell(Active& active, Ending ending, std::string message);
 
   LocalEngine& engine_;
   Options options_;

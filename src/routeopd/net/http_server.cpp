@@ -130,10 +130,14 @@ struct HttpServer::Parts {
   void accept() {
     acceptor.async_accept([this](ErrorCode error, tcp::socket socket) {
       if (!acceptor.is_open()) return;
-      if (!error && admit(std::move(socket))) return accept();
+      if (!error && admit(std::move(socket))) {
+        complained = false;
+        return accept();
+      }
       // Out of descriptors or memory: the connections that wait stay in the kernel's queue meanwhile.
       if (error && !hub.idle.empty()) hub.idle.front()->close();
-      if (error) hub.log(fmt::format("cannot take a connection: {}", error.message()));
+      if (error && !std::exchange(complained, true))
+        hub.log(fmt::format("cannot take a connection: {}", error.message()));
       retry.expires_after(kAcceptRetry);
       retry.async_wait([this](ErrorCode) {
         if (acceptor.is_open()) accept();
@@ -182,6 +186,7 @@ struct HttpServer::Parts {
   tcp::acceptor acceptor;
   const std::uint16_t port;
   asio::steady_timer retry;  // after an accept that failed
+  bool complained = false;   // of that, since one has succeeded
   asio::executor_work_guard<asio::io_context::executor_type> work;
   std::thread thread;
   std::mutex stop_mutex;

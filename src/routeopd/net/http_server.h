@@ -32,7 +32,9 @@ struct IncomingRequest {
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
 // The answer to one request. Any thread may call it; what is said to a client that is gone is dropped.
-// Exactly one of send() and begin() is called, once.
+// Exactly one of send() and begin() is called, once; a reply that is destroyed before is a 500, or a drop().
+// Headers of lengths and of the connection are the server's own: others are not sent, nor any with a control
+// character.
 class Reply {
  public:
   virtual ~Reply() = default;
@@ -47,12 +49,13 @@ class Reply {
   virtual void finish() = 0;
   virtual void drop() = 0;
 
-  // Called once if the client goes away before its answer is complete, at once if it is gone already. It runs
-  // on the thread of the connections: short, and without throwing.
+  // Called once if the client goes away before its answer is complete, or the server stops; at once if it is
+  // gone already. It runs on the thread of the connections: short, and without throwing. (Asked for after the
+  // server has stopped, it runs on the asking thread.) A client that closes only its sending half is gone, too.
   virtual void on_gone(std::function<void()> call) = 0;
 
-  // Status and bytes sent, once the answer has been written or given up; for an access log. status 0: the
-  // client was gone before.
+  // Status and bytes sent, header included, once the answer has been written or given up; for an access log.
+  // status 0: the client was gone before. On the same thread as on_gone's.
   virtual void on_done(std::function<void(int status, std::int64_t bytes)> call) = 0;
 };
 
@@ -61,11 +64,11 @@ class Reply {
 using Handler = std::function<void(IncomingRequest, std::shared_ptr<Reply>)>;
 
 struct ServerOptions {
-  std::string host = "127.0.0.1";        // an address of this machine, or a name that resolves to one
-  std::uint16_t port = 0;                // 0: any that is free
-  std::int64_t most_connections = 4096;  // beyond them the connection that has been idle longest is closed
-  std::int64_t most_header_bytes = 64 << 10;           // else 431
-  std::int64_t most_body_bytes = 64 << 20;             // else 413
+  std::string host = "127.0.0.1";             // an address of this machine, or a name that resolves to one
+  std::uint16_t port = 0;                     // 0: any that is free
+  std::int64_t most_connections = 4096;       // beyond them the one idle longest is closed, else 503
+  std::int64_t most_header_bytes = 64 << 10;  // else 431
+  std::int64_t most_body_bytes = 64 << 20;    // else 413
   std::int64_t most_bytes_of_all_bodies = 1LL << 30U;  // of requests being read or answered, else 503
   std::chrono::milliseconds read_time{30'000};  // from the first byte of a request to its last, else 408
   std::chrono::milliseconds idle_time{75'000};  // of a connection between requests, and before the first byte
@@ -89,10 +92,11 @@ class HttpServer {
   std::int64_t connections() const;  // open now
 
   // Takes no more connections and no more requests on open ones (each answer closes its connection). Requests
-  // that have arrived are still answered.
+  // that have arrived are still answered; one that has arrived in part gets a 503.
   void stop_accepting();
 
-  // stop_accepting(), then waits up to `patience` for the answers to go out, then closes everything.
+  // stop_accepting(), then waits up to `patience` for the answers to go out, then closes everything and waits
+  // for handlers that are running. Not to be called by a handler or from a callback of a reply.
   void stop(std::chrono::milliseconds patience);
 
  private:

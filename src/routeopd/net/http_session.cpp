@@ -17,7 +17,7 @@ namespace {
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
 
-constexpr std::chrono::milliseconds kPollPeriod{50};
+constexpr std::chrono::milliseconds kPollPeriod{25};
 constexpr std::chrono::milliseconds kCancelPeriod{20};
 // How long, and how much, a connection that is closed is still read, so that the client gets to see the answer:
 // closing a socket with unread bytes resets the connection, and takes with it what the client has not read.
@@ -276,11 +276,11 @@ void Session::close() {
   state_ = State::kClosed;
   timer_.cancel();
   poll_timer_.cancel();
+  queue_.clear();
+  hub_.remove(alive);  // before the client can see it
   ErrorCode ignored;
   socket_.close(ignored);
-  queue_.clear();
   end_exchange(true);
-  hub_.remove(alive);
 }
 
 }  // namespace routeopd::net

@@ -88,7 +88,7 @@ struct Exchange {
   std::function<void(int, std::int64_t)> on_done;
 };
 
-// Has the handler run on the pool; what it throws becomes a 500.
+// Has the handler run on the pool; what it throws becomes a 500 (http_reply.cpp).
 void run_handler(Hub& hub, IncomingRequest request, const std::shared_ptr<Exchange>& exchange);
 
 // Bytes of bodies that a connection holds, out of those that all may hold together.

@@ -86,6 +86,7 @@ std::string Metrics::text(const engine::QueueStats& stats) const {
   counter("routeopd_engine_steps_total", "Steps of the engine", stats.steps);
   counter("routeopd_engine_evictions_total", "Sequences that gave up their blocks to others",
           stats.evictions);
+  counter("routeopd_cancelled_total", "Requests whose clients went away", stats.cancelled);
   gauge("routeopd_requests_waiting", "Requests that the engine has not begun", stats.waiting);
   gauge("routeopd_requests_running", "Requests that the engine is working on", stats.running);
   gauge("routeopd_responses_running", "Responses being written or read", stats.responses_running);
