@@ -269,6 +269,11 @@ class Refusals(unittest.TestCase):
         self.assertEqual(server.ask("GET", "/v1/completions")[0], 405)
         self.assertEqual(server.ask("GET", "/v1/completions")[1]["allow"], "POST")
 
+    def test_web_pages_are_not_served(self):
+        body = json.dumps({"prompt": "a", "max_tokens": 1})
+        self.assertEqual(server.ask("POST", "/v1/completions", body, {"Content-Type": "text/plain"})[0], 200)
+        self.assertEqual(server.ask("POST", "/v1/completions", body, {"Origin": "http://example.org"})[0], 403)
+
     def test_bad_tensors(self):
         ids = {"ids": ("I32", [3], [1, 2, 3])}
         cases = {

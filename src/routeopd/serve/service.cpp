@@ -80,6 +80,9 @@ void Service::handle(Call call) {
     return here(each) && each.method == call.request.method;
   });
   watch(call, first != routes_.end() ? first->path : "other");  // of a fixed set
+  // A web page may send such requests to a server on its reader's own machine, with no key asked for.
+  if (!call.request.header("origin").empty())
+    return send_error(call, 403, "Forbidden: requests of web pages (with the header Origin) are not served");
   if (!options_.key.empty() && call.request.path.starts_with(kGuarded) && !has_key(call.request))
     return send_error(call, 401, "Unauthorized: expected the header Authorization: Bearer KEY");
   if (first == routes_.end())
