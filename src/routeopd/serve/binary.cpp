@@ -30,13 +30,12 @@ class BinaryListener : public engine::Listener {
   void begun(std::int64_t) override {}
   void token(const engine::WrittenToken&) override {}
   void ended(engine::Outcome outcome) override {
-    service_.worker().post(
-        [this_service = &service_, call = call_, build = build_,
-         outcome = std::make_shared<engine::Outcome>(std::move(outcome))] {
-          if (outcome->ending != engine::Ending::kDone)
-            return this_service->send_error(call, status_of(outcome->ending), outcome->message);
-          this_service->send(call, 200, kSafetensors, build(*outcome), outcome->weights_version);
-        });
+    service_.worker().post([this_service = &service_, call = call_, build = build_,
+                            outcome = std::make_shared<engine::Outcome>(std::move(outcome))] {
+      if (outcome->ending != engine::Ending::kDone)
+        return this_service->send_error(call, status_of(outcome->ending), outcome->message);
+      this_service->send(call, 200, kSafetensors, build(*outcome), outcome->weights_version);
+    });
   }
 
  private:
@@ -44,6 +43,17 @@ class BinaryListener : public engine::Listener {
   Call call_;
   Build build_;
 };
+
+// Answers when the jobs are done, or at once where there are none: the queue takes no empty requests.
+void answer_jobs(Service& service, const Call& call, std::vector<engine::Job> jobs,
+                 BinaryListener::Build build) {
+  if (jobs.empty()) {
+    engine::Outcome nothing;
+    nothing.weights_version = service.stats().weights_version;
+    return service.send(call, 200, kSafetensors, build(nothing), nothing.weights_version);
+  }
+  service.submit(call, std::move(jobs), std::make_shared<BinaryListener>(service, call, std::move(build)));
+}
 
 // Texts one after another: `ids` and the `lengths` that cut them.
 std::vector<std::span<const std::int32_t>> cut(const std::vector<std::int32_t>& ids,
@@ -82,7 +92,6 @@ void append(auto& all, const auto& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-
 void answer_score(Service& service, Call call) {
   TensorRequest request(call.request.body);
   const Limits& limits = service.limits();
@@ -94,11 +103,13 @@ void answer_score(Service& service, Call call) {
   auto prompts = request.numbers("prompt_lengths", 1, limits.most_prompt_tokens)
                      .value_or(std::vector<std::int32_t>(lengths.size(), 1));
   if (prompts.size() != lengths.size())
-    throw UserError("prompt_lengths: expected {} numbers, one a sequence, got {}", lengths.size(), prompts.size());
+    throw UserError("prompt_lengths: expected {} numbers, one a sequence, got {}", lengths.size(),
+                    prompts.size());
   Rollout rollout;
   for (std::size_t s = 0; s < texts.size(); ++s) {
     if (prompts[s] > lengths[s])
-      throw UserError("prompt_lengths: expected at most the sequence's {} tokens, got {}", lengths[s], prompts[s]);
+      throw UserError("prompt_lengths: expected at most the sequence's {} tokens, got {}", lengths[s],
+                      prompts[s]);
     if (prompts[s] == lengths[s]) continue;  // no state to score
     const auto prompt = texts[s].first(static_cast<std::size_t>(prompts[s]));
     if (rollout.prompt_ids_P.empty() || !std::ranges::equal(rollout.prompt_ids_P.back(), prompt))
@@ -121,8 +132,9 @@ void answer_score(Service& service, Call call) {
   wanted.reserve(static_cast<std::size_t>(rows * (gathers + 1)));
   for (std::int64_t n = 0; n < rows; ++n) {
     wanted.push_back(rollout.id_N[static_cast<std::size_t>(n)]);
-    if (asked) append(wanted, std::span(*asked).subspan(static_cast<std::size_t>(n * gathers),
-                                                       static_cast<std::size_t>(gathers)));
+    if (asked)
+      append(wanted, std::span(*asked).subspan(static_cast<std::size_t>(n * gathers),
+                                               static_cast<std::size_t>(gathers)));
   }
   std::vector<engine::Job> jobs = engine::reading_jobs(
       rollout, {.k = k, .gather_ids_NG = wanted, .gather_columns = gathers + 1, .hidden = hidden});
@@ -159,19 +171,14 @@ void answer_score(Service& service, Call call) {
     answer.say("weights_version", outcome.weights_version);
     return answer.bytes();
   };
-  if (jobs.empty()) {
-    engine::Outcome nothing;
-    nothing.weights_version = service.stats().weights_version;
-    return service.send(call, 200, kSafetensors, build(nothing), nothing.weights_version);
-  }
-  auto listener = std::make_shared<BinaryListener>(service, call, build);
-  service.submit(call, std::move(jobs), std::move(listener));
+  answer_jobs(service, call, std::move(jobs), build);
 }
 
 std::vector<std::string> stop_strings(const std::string& setting) {
   const Json value = Json::parse(setting, nullptr, /*allow_exceptions=*/false);
   if (value.is_null()) return {};
-  if (!value.is_array() || !std::all_of(value.begin(), value.end(), [](const Json& one) { return one.is_string(); }))
+  if (!value.is_array() ||
+      !std::all_of(value.begin(), value.end(), [](const Json& one) { return one.is_string(); }))
     throw UserError("stop: expected a JSON list of texts, got {}", setting);
   limit("stop", std::ssize(value), 64);
   return value.get<std::vector<std::string>>();
@@ -189,7 +196,8 @@ void answer_generate(Service& service, Call call) {
   sampling.decoding = {request.number("temperature", 1, 0, 100), request.number("top_p", 1, 1e-6, 1),
                        static_cast<std::int32_t>(request.whole("top_k", 0, 0, 1 << 24))};
   sampling.max_new_tokens = request.whole("max_new_tokens", 16, 1, limits.most_new_tokens);
-  sampling.seed = static_cast<std::uint64_t>(request.whole("seed", 42, 0, std::numeric_limits<std::int64_t>::max()));
+  sampling.seed =
+      static_cast<std::uint64_t>(request.whole("seed", 42, 0, std::numeric_limits<std::int64_t>::max()));
   sampling.step = static_cast<std::uint32_t>(request.whole("step", 0, 0, kMostNumber));
   sampling.stop = stop_strings(request.setting("stop"));
   sampling.ignore_eos = request.flag("ignore_eos", false);
@@ -270,8 +278,7 @@ void answer_generate(Service& service, Call call) {
     answer.say("weights_version", outcome.weights_version);
     return answer.bytes();
   };
-  auto listener = std::make_shared<BinaryListener>(service, call, build);
-  service.submit(call, engine::writing_jobs(prompts, sampling, capture), std::move(listener));
+  answer_jobs(service, call, engine::writing_jobs(prompts, sampling, capture), build);
 }
 
 // Values from hidden states that an earlier answer carried: the bits of the local engine's second way of
@@ -284,7 +291,8 @@ void answer_gather(Service& service, engine::RequestQueue& queue, const Call& ca
   rollout.hidden_NH = request.floats("hidden", rows, rollout.hidden_size);
   const auto ids = request.matrix("gather_ids", rows, -1, service.model().real_ids - 1, columns);
   if (!ids) throw UserError("gather_ids: expected a tensor of that name, got none");
-  const std::int64_t version = request.whole("weights_version", -1, -1, std::numeric_limits<std::int64_t>::max());
+  const std::int64_t version =
+      request.whole("weights_version", -1, -1, std::numeric_limits<std::int64_t>::max());
   request.done();
   rollout.id_N.assign(static_cast<std::size_t>(rows), 0);
   if (rows > 0) rollout.responses_B.push_back({.length = rows});
@@ -297,8 +305,9 @@ void answer_gather(Service& service, engine::RequestQueue& queue, const Call& ca
     values = engine.gather(rollout, *ids, columns);
   });
   if (version >= 0 && version != current)
-    throw ApiError(409, fmt::format("weights_version: the hidden states are of version {}, and the weights of {}",
-                                    version, current));
+    throw ApiError(409,
+                   fmt::format("weights_version: the hidden states are of version {}, and the weights of {}",
+                               version, current));
   TensorAnswer answer;
   answer.add("gathered_logits", values.gathered_NG, {rows, columns});
   answer.say("weights_version", current);

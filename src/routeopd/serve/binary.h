@@ -17,8 +17,8 @@ namespace routeopd::serve {
 
 struct BinaryOptions {
   engine::RequestQueue& queue;
-  model::Model& model;                 // whose weights a reload replaces: the engine's own
-  std::filesystem::path reload_root;   // weights are taken from below it alone; empty: never
+  model::Model& model;                // whose weights a reload replaces: the engine's own
+  std::filesystem::path reload_root;  // weights are taken from below it alone; empty: never
 };
 
 // The queue and the model must outlive the service.

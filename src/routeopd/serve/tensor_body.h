@@ -22,11 +22,12 @@ class TensorRequest {
   explicit TensorRequest(std::string_view body);
 
   // Whole numbers (I32 or I64) of a vector, each in [low, high]; none where there is no such tensor.
-  std::optional<std::vector<std::int32_t>> numbers(const std::string& name, std::int64_t low, std::int64_t high);
+  std::optional<std::vector<std::int32_t>> numbers(const std::string& name, std::int64_t low,
+                                                   std::int64_t high);
 
   // The same of a matrix of `rows` rows; `columns` is set.
-  std::optional<std::vector<std::int32_t>> matrix(const std::string& name, std::int64_t rows, std::int64_t low,
-                                                  std::int64_t high, std::int64_t& columns);
+  std::optional<std::vector<std::int32_t>> matrix(const std::string& name, std::int64_t rows,
+                                                  std::int64_t low, std::int64_t high, std::int64_t& columns);
 
   // F32 [rows, columns].
   std::vector<float> floats(const std::string& name, std::int64_t& rows, std::int64_t columns);
