@@ -150,6 +150,8 @@ inline ServiceOptions lab_options() {
 struct TestServer {
   explicit TestServer(ServiceOptions options = lab_options())
       : service(std::move(options), queue.backend()) {}
+  // With a queue of the test's own.
+  TestServer(ServiceOptions options, Backend backend) : service(std::move(options), std::move(backend)) {}
 
   std::shared_ptr<KeptReply> ask(const std::string& method, const std::string& path,
                                  const std::string& body = {}, net::Headers headers = {}) {
