@@ -10,15 +10,14 @@ import asyncio
 import json
 import os
 import pathlib
-import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
-import urllib.request
+
+from serving import Server
 
 try:
     import openai
@@ -41,51 +40,6 @@ CHAT_TEMPLATE = ("{% for message in messages %}{{ message['role'] }}: {{ message
 CLOSE = 1e-4  # nats: another order of summing
 
 
-class Server:
-    def __init__(self, model, *more, environment=None):
-        self.log = tempfile.NamedTemporaryFile("r")
-        with open(self.log.name, "wb") as log:
-            self.process = subprocess.Popen([PROGRAM, "serve", model, "--port", "0", "--name", "m", *more], stdout=log, stderr=log,
-                                            stdin=subprocess.DEVNULL, env={**os.environ, **(environment or {})})
-        unittest.addModuleCleanup(self.end)
-        deadline = time.monotonic() + 300
-        self.url = None
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                raise AssertionError(f"the server ended: {self.text()}")
-            if found := re.search(r"http://127\.0\.0\.1:\d+(?=\D)", self.text()):
-                self.url = found[0]
-                try:
-                    urllib.request.urlopen(self.url + "/health", timeout=5).close()
-                    return
-                except OSError:
-                    pass
-            time.sleep(0.05)
-        raise AssertionError(f"not up: {self.text()}")
-
-    def text(self):
-        return pathlib.Path(self.log.name).read_text(errors="replace")
-
-    def end(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(60)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                raise
-        self.log.close()
-
-    def get(self, path):
-        with urllib.request.urlopen(self.url + path, timeout=60) as answer:
-            return answer.read().decode()
-
-    def post(self, path, **body):
-        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
-
-
 def setUpModule():
     global server, guarded, reference
     directory = tempfile.TemporaryDirectory()
@@ -93,8 +47,8 @@ def setUpModule():
     model = pathlib.Path(directory.name) / "teacher"
     shutil.copytree(SOURCE / "lab/teacher", model)
     (model / "chat_template.jinja").write_text(CHAT_TEMPLATE)
-    server = Server(model)
-    guarded = Server(SOURCE / "lab/teacher", "--api-key-env", "ROUTEOPD_TEST_KEY", environment={"ROUTEOPD_TEST_KEY": KEY})
+    server = Server(PROGRAM, model)
+    guarded = Server(PROGRAM, SOURCE / "lab/teacher", "--api-key-env", "ROUTEOPD_TEST_KEY", environment={"ROUTEOPD_TEST_KEY": KEY})
     made = subprocess.run([PROGRAM, "generate", "--model", model, "--temperature", "0", "--max-new", "100", "--quiet"],
                           input=json.dumps({"prompt": PROMPT}) + "\n", text=True, capture_output=True, check=True)
     reference = json.loads(made.stdout)  # what the same model writes without a server
@@ -133,7 +87,7 @@ class Completions(Openai):
         self.assertEqual(choice.text, reference["text"])
         self.assertEqual(choice.token_ids, reference["ids"])
         self.assertEqual((choice.finish_reason, choice.stop_reason, choice.logprobs), ("stop", None, None))
-        self.assertEqual(choice.prompt_token_ids, server.post("/tokenize", model="m", prompt=PROMPT)["tokens"])
+        self.assertEqual(choice.prompt_token_ids, server.json("/tokenize", {"model": "m", "prompt": PROMPT})["tokens"])
         count = len(choice.prompt_token_ids)
         self.assertEqual((answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.total_tokens),
                          (count, len(reference["ids"]), count + len(reference["ids"])))
@@ -147,7 +101,7 @@ class Completions(Openai):
         apart = [self.complete(prompt=prompt, max_tokens=12).choices[0].text for prompt in (PROMPT, other, PROMPT)]
         self.assertEqual([choice.text for choice in whole.choices], apart)
         self.assertNotEqual(apart[0], apart[1])
-        ids = [server.post("/tokenize", prompt=prompt)["tokens"] for prompt in (PROMPT, other)]
+        ids = [server.json("/tokenize", {"prompt": prompt})["tokens"] for prompt in (PROMPT, other)]
         self.assertEqual([choice.text for choice in self.complete(prompt=ids, max_tokens=12).choices], apart[:2])
         self.assertEqual(whole.usage.completion_tokens, 36)
 
@@ -199,12 +153,12 @@ class Completions(Openai):
 
     def test_prompt_logprobs(self):
         entries = self.complete(max_tokens=1, extra_body={"prompt_logprobs": 2}).choices[0].prompt_logprobs
-        ids = server.post("/tokenize", prompt=PROMPT)["tokens"]
+        ids = server.json("/tokenize", {"prompt": PROMPT})["tokens"]
         self.assertEqual(len(entries), len(ids))
         self.assertIsNone(entries[0])
         for token, entry in zip(ids[1:], entries[1:]):
             own = entry[str(token)]
-            self.assertEqual(own["decoded_token"], server.post("/detokenize", tokens=[token])["prompt"])
+            self.assertEqual(own["decoded_token"], server.json("/detokenize", {"tokens": [token]})["prompt"])
             self.assertEqual(sorted(value["rank"] for value in entry.values()), [1, 2] if own["rank"] <= 2 else [1, 2, own["rank"]])
             ranked = sorted(entry.values(), key=lambda value: value["rank"])
             self.assertEqual([value["logprob"] for value in ranked], sorted((value["logprob"] for value in ranked), reverse=True))
@@ -253,7 +207,7 @@ class Completions(Openai):
         self.assertEqual(last.usage.model_dump(include={"prompt_tokens", "completion_tokens", "total_tokens"}),
                          whole.usage.model_dump(include={"prompt_tokens", "completion_tokens", "total_tokens"}))
         self.assertEqual([token for piece in pieces for token in piece.choices[0].token_ids], reference["ids"])
-        self.assertEqual(pieces[0].choices[0].prompt_token_ids, server.post("/tokenize", prompt=PROMPT)["tokens"])
+        self.assertEqual(pieces[0].choices[0].prompt_token_ids, server.json("/tokenize", {"prompt": PROMPT})["tokens"])
         for name in ("tokens", "token_logprobs", "text_offset", "top_logprobs"):
             parts = [value for piece in pieces if piece.choices[0].logprobs for value in getattr(piece.choices[0].logprobs, name)]
             self.assertEqual(parts, getattr(whole.choices[0].logprobs, name), name)
@@ -292,9 +246,9 @@ class Chats(Openai):
         answer = self.chat(extra_body={"return_token_ids": True})
         choice = answer.choices[0]
         text = "".join(f"{message['role']}: {message['content']}\n" for message in MESSAGES) + "assistant:"
-        ids = server.post("/tokenize", prompt=text)["tokens"]
+        ids = server.json("/tokenize", {"prompt": text})["tokens"]
         self.assertEqual(answer.prompt_token_ids, ids)
-        self.assertEqual(server.post("/tokenize", messages=MESSAGES)["tokens"], ids)
+        self.assertEqual(server.json("/tokenize", {"messages": MESSAGES})["tokens"], ids)
         self.assertEqual((answer.object, choice.message.role), ("chat.completion", "assistant"))
         same = self.complete(prompt=ids, max_tokens=60)
         self.assertEqual(choice.message.content, same.choices[0].text)

@@ -294,7 +294,10 @@ TEST(Completions, LimitsAreRefusedWithTheirParameter) {
       {"logprobs", {{"prompt", "a"}, {"logprobs", 9}}},
       {"logprobs", {{"prompt", "a"}, {"logprobs", -1}}},
       {"prompt_logprobs", {{"prompt", "a"}, {"prompt_logprobs", 9}}},
-      {"logprobs", {{"prompt", "a"}, {"logprobs", 4}, {"max_tokens", 21}}}};
+      {"logprobs", {{"prompt", "a"}, {"logprobs", 4}, {"max_tokens", 21}}},
+      // Five values of the prompt, each of the token and seven more, with every choice; and twice with echo.
+      {"logprobs", {{"prompt", "Vera has 6"}, {"prompt_logprobs", 7}, {"n", 3}, {"max_tokens", 1}}},
+      {"logprobs", {{"prompt", "Vera has 6"}, {"logprobs", 3}, {"echo", true}, {"n", 3}, {"max_tokens", 1}}}};
   for (const auto& [param, body] : cases) {
     const auto reply = server.complete(body);
     EXPECT_EQ(reply->status, 400) << body;
@@ -302,7 +305,9 @@ TEST(Completions, LimitsAreRefusedWithTheirParameter) {
   }
   EXPECT_TRUE(server.queue.requests.empty());
   server.complete({{"prompt", "a"}, {"logprobs", 4}, {"max_tokens", 20}});
-  EXPECT_EQ(server.queue.requests.size(), 1U);
+  server.complete({{"prompt", "Vera has 6"}, {"prompt_logprobs", 7}, {"n", 2}, {"max_tokens", 1}});
+  server.complete({{"prompt", "Vera has 6"}, {"logprobs", 3}, {"echo", true}, {"n", 2}, {"max_tokens", 1}});
+  EXPECT_EQ(server.queue.requests.size(), 3U);
 }
 
 TEST(Completions, WithoutATokenizerIdsGoInAndOut) {

@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <future>
+#include <random>
 
 #include "routeopd/serve/served_model.h"
 #include "serve_testing.h"
@@ -209,6 +210,26 @@ TEST(Chat, AMessageCanBeContinued) {
   EXPECT_EQ(reply->json()["choices"][0]["message"]["role"], "assistant");
 }
 
+TEST(Chat, TemplatesSeeTextAndTheArgumentsOfToolCallsAsValues) {
+  ServiceOptions options = lab_options();
+  const text::ChatTemplates templates(
+      {{"default",
+        "{% for m in messages %}[{{ m.content }}]{% for c in m.tool_calls or [] %}"
+        "{{ c.function.arguments.x }}{% endfor %}{% endfor %}"}},
+      OrderedJson::object());
+  options.model.templates = &templates;
+  TestServer server(std::move(options));
+  const auto call = [](const char* arguments) {
+    return Json{{"role", "assistant"},
+                {"tool_calls", Json::array({{{"function", {{"name", "f"}, {"arguments", arguments}}}}})}};
+  };
+  server.chat({{"messages", {{{"role", "user"}, {"content", nullptr}}, call("{\"x\": 12}")}}});
+  EXPECT_EQ(lab_tokenizer().decode(server.queue.job().prompt_ids), "[][]12");
+  const auto wrong = server.chat({{"messages", Json::array({call("{x")})}});
+  EXPECT_EQ(wrong->status, 400);
+  EXPECT_EQ(wrong->json()["error"]["param"], "messages");
+}
+
 TEST(Chat, WrongMessagesAreRefused) {
   TestServer server;
   const std::vector<Json> cases = {nullptr,
@@ -231,6 +252,51 @@ TEST(Chat, WrongMessagesAreRefused) {
   options.model.templates = nullptr;
   TestServer plain(std::move(options));
   EXPECT_THAT(plain.chat({{"messages", kHi}})->text, HasSubstr("no chat template"));
+}
+
+// Bodies with bytes taken away, put in and changed: each is answered once, or handed to the engine.
+TEST(Service, DamagedBodiesAreAnsweredOrServed) {
+  TestServer server;
+  const std::vector<std::pair<std::string, std::string>> requests = {
+      {"/v1/completions",
+       R"({"prompt":[[33,34],[35]],"n":2,"stop":["x"],"logprobs":1,"echo":true,"seed":3,"max_tokens":4})"},
+      {"/v1/completions", R"({"prompt":"Vera","stream":true,"stream_options":{"include_usage":true}})"},
+      {"/v1/chat/completions",
+       R"({"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"tools":[{"a":1}]})"},
+      {"/tokenize", R"({"prompt":"Vera","return_token_strs":true})"},
+      {"/detokenize", R"({"tokens":[33,34]})"}};
+  const std::string bytes = "{}[]\",:0123456789-.eEtrufalsn\\\xff\x01 ";
+  std::mt19937 random(5);
+  std::size_t refused = 0, served = 0;
+  for (int round = 0; round < 4000; ++round) {
+    auto [path, body] = requests[random() % requests.size()];
+    for (std::size_t change = 0; change < 1 + random() % 3; ++change) {
+      const std::size_t at = random() % body.size();
+      const char byte = bytes[random() % bytes.size()];
+      switch (random() % 3) {
+        case 0:
+          body.erase(at, 1 + random() % 8);
+          break;
+        case 1:
+          body.insert(at, 1, byte);
+          break;
+        default:
+          body[at] = byte;
+      }
+      if (body.empty()) body = "{";
+    }
+    const std::size_t before = server.queue.requests.size();
+    const auto reply = server.ask("POST", path, body);
+    const bool submitted = server.queue.requests.size() > before;
+    EXPECT_EQ(reply->answers, submitted ? 0 : 1) << body;
+    if (!submitted) {
+      EXPECT_TRUE(reply->status == 200 || reply->status == 400 || reply->status == 404) << body;
+      EXPECT_TRUE(Json::accept(reply->text)) << body;
+    }
+    ++(submitted || reply->status == 200 ? served : refused);
+  }
+  EXPECT_GT(refused, 1000U);
+  EXPECT_GT(served, 100U);
 }
 
 TEST(Tokenize, ThereAndBack) {
@@ -286,7 +352,8 @@ TEST(GenerationDefaults, AreReadFromTheFileAndWhatIsNotSupportedIsNamed) {
   const TemporaryDirectory directory;
   EXPECT_EQ(read_generation_defaults(directory.path()).decoding.temperature, 1);
   std::ofstream(directory.path() / "generation_config.json")
-      << R"({"temperature": 0.7, "top_p": 0.8, "top_k": 20, "repetition_penalty": 1.05, "max_new_tokens": 99})";
+      << R"({"temperature": 0.7, "top_p": 0.8, "top_k": 20,
+             "repetition_penalty": 1.05, "max_new_tokens": 99})";
   const GenerationDefaults defaults = read_generation_defaults(directory.path());
   EXPECT_EQ(defaults.decoding.temperature, 0.7);
   EXPECT_EQ(defaults.decoding.top_p, 0.8);

@@ -1,8 +1,8 @@
-// Text that comes in pieces, names of tokens, and JSON as it is written.
+// Text that comes in pieces, names of tokens, and their values as JSON.
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
-#include "routeopd/serve/json_text.h"
+#include "routeopd/serve/answer_json.h"
 #include "routeopd/serve/text_pieces.h"
 #include "routeopd/serve/token_values.h"
 #include "serve_testing.h"
@@ -92,22 +92,29 @@ TEST(TokenNames, APartOfACharacterHasNoNameAndItsLastByteHasTheWhole) {
   EXPECT_EQ(TokenNames(nullptr, false).name(33, {}), "token_id:33");
 }
 
-TEST(JsonText, WritesWhatAParserReadsBack) {
-  JsonText json;
-  json.open('{').key("a").open('[').integer(-3).number(0.5F).number(0).null().boolean(true).close(']');
-  json.key("t\"").text("q\"b\\n\n\t\x01é").key("ids").ids(std::vector<std::int32_t>{1, 2});
-  json.key("e").open('{').close('}').key("low").number(-std::numeric_limits<float>::infinity()).close('}');
-  const Json expected = {{"a", {-3, 0.5, 0.0, nullptr, true}},
-                         {"t\"", "q\"b\\n\n\t\x01é"},
-                         {"ids", {1, 2}},
-                         {"e", Json::object()},
-                         {"low", -9999.0}};
-  EXPECT_EQ(Json::parse(json.str()), expected);
-  JsonText zero;
-  EXPECT_EQ(zero.number(0).str(), "0.0");
-  // The double that equals the float, to the last digit.
-  JsonText tenth;
-  EXPECT_EQ(Json::parse(tenth.number(0.1F).str()).get<double>(), static_cast<double>(0.1F));
+TEST(TokenValues, AreTheDoublesThatEqualThemAndFinite) {
+  const TokenNames names(nullptr, false);
+  const float none = -std::numeric_limits<float>::infinity(), unknown = std::nanf("");
+  const std::vector<TokenRow> rows = {{.id = 1, .logprob = -0.1F},
+                                      {.id = 2, .logprob = none},
+                                      {.id = 3, .logprob = unknown},
+                                      {.id = 4},
+                                      {.id = 5, .has_value = false}};
+  const OrderedJson values = completion_logprobs(rows, names, {}, 0, 0)["token_logprobs"];
+  EXPECT_EQ(values.dump(), "[-0.10000000149011612,-9999.0,-9999.0,0.0,null]");
+  EXPECT_EQ(Json::parse(values.dump())[0].get<double>(), static_cast<double>(-0.1F));
+}
+
+TEST(TokenValues, NamesThatReadTheSameShareAKeyAndKeepTheLargerValue) {
+  const std::vector<std::int32_t> top = {195, 33, 196};  // parts of characters have no name
+  const std::vector<float> logits = {-2, -3, -1};
+  const TokenRow row{.id = 46, .logprob = -4, .top_ids = top, .top_logits = logits};
+  EXPECT_EQ(completion_logprobs({&row, 1}, {&lab_tokenizer(), false}, {}, 3, 0)["top_logprobs"].dump(),
+            R"([{".":-4.0,"":-1.0,"!":-3.0}])");
+}
+
+TEST(AnswerJson, KeepsTheOrderOfKeysAndReplacesWhatIsNotUtf8) {
+  EXPECT_EQ(json_text({{"z", "\xff\n\x01é"}, {"a", 0.5}}), "{\"z\":\"\xEF\xBF\xBD\\n\\u0001é\",\"a\":0.5}");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "routeopd/base/utf8.h"
+#include "routeopd/serve/answer_json.h"
 #include "routeopd/serve/errors.h"
 
 namespace routeopd::serve {
@@ -71,7 +72,7 @@ class WholeAnswer : public AnswerListener, public std::enable_shared_from_this<W
                                  outcome.weights_version);
     std::string body;
     try {
-      body = shape_.whole(exchange_, outcome, service_.fingerprint(outcome.weights_version));
+      body = json_text(shape_.whole(exchange_, outcome, service_.fingerprint(outcome.weights_version)));
     } catch (const std::exception& error) {
       service_.log(fmt::format("{} fault: {}", call_.id, error.what()));
       return service_.send_error(call_, 500, "internal error; the server's log has the reason", {},
@@ -81,7 +82,7 @@ class WholeAnswer : public AnswerListener, public std::enable_shared_from_this<W
     for (const engine::JobResult& result : outcome.results_J)
       for (const Response& response : result.written.responses_B)
         count_response(response.length, response.finish);
-    service_.send_json(call_, std::move(body), outcome.weights_version);
+    service_.send(call_, 200, "application/json", std::move(body), outcome.weights_version);
   }
 };
 
@@ -115,7 +116,7 @@ class StreamAnswer : public AnswerListener {
     headers.emplace_back("Cache-Control", "no-cache");
     call_.reply->begin(200, std::move(headers), "text/event-stream; charset=utf-8");
     has_begun_ = true;
-    for (const std::string& json : shape_.opening(exchange_)) say(json);
+    for (const OrderedJson& piece : shape_.opening(exchange_)) say(json_text(piece));
   }
 
   void token(const engine::WrittenToken& token) override {
@@ -144,7 +145,7 @@ class StreamAnswer : public AnswerListener {
     piece.before = choice.before;
     piece.count = choice.count;
     piece.offset = choice.offset;
-    say(shape_.piece(exchange_, piece));
+    say(json_text(shape_.piece(exchange_, piece)));
     choice.offset += count_code_points(piece.text);
     if (choice.before.size() >= kContext) choice.before.erase(choice.before.begin());
     choice.before.push_back(token.id);
@@ -157,7 +158,7 @@ class StreamAnswer : public AnswerListener {
                                  outcome.weights_version);
     if (outcome.ending == engine::Ending::kDone) {
       count_prompts();
-      if (exchange_.asked.include_usage) say(usage_piece());
+      if (exchange_.asked.include_usage) say(json_text(usage_piece()));
     } else {
       say(error_body(status_of(outcome.ending), outcome.message));
     }
@@ -188,14 +189,11 @@ class StreamAnswer : public AnswerListener {
     choice.last = now;
   }
 
-  std::string usage_piece() const {
-    JsonText json;
-    json.open('{').key("id").text(exchange_.id).key("object").text(shape_.piece_object());
-    json.key("created").integer(exchange_.created).key("model").text(exchange_.model->name);
-    json.key("choices").open('[').close(']').key("usage");
-    write_usage(json, exchange_.prompt_tokens(), written_, /*whole=*/false);
-    json.key("system_fingerprint").text(fingerprint_).close('}');
-    return json.take();
+  OrderedJson usage_piece() const {
+    OrderedJson piece = new_answer(exchange_, shape_.piece_object());
+    piece["usage"] = usage_of(exchange_.prompt_tokens(), written_, /*whole=*/false);
+    piece["system_fingerprint"] = fingerprint_;
+    return piece;
   }
 
   std::vector<Choice> choices_;

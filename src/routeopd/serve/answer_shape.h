@@ -27,12 +27,12 @@ class AnswerShape {
  public:
   virtual ~AnswerShape() = default;
 
-  virtual std::string whole(const Exchange& exchange, const engine::Outcome& outcome,
+  virtual OrderedJson whole(const Exchange& exchange, const engine::Outcome& outcome,
                             const std::string& fingerprint) const = 0;
 
-  // Pieces that come before any token, each as JSON; perhaps none.
-  virtual std::vector<std::string> opening(const Exchange& exchange) const = 0;
-  virtual std::string piece(const Exchange& exchange, const Piece& piece) const = 0;
+  // Pieces that come before any token; perhaps none.
+  virtual std::vector<OrderedJson> opening(const Exchange& exchange) const = 0;
+  virtual OrderedJson piece(const Exchange& exchange, const Piece& piece) const = 0;
 
   // "object" of a piece.
   virtual const char* piece_object() const = 0;

@@ -1,5 +1,6 @@
 // POST /v1/chat/completions.
 // SPDX-License-Identifier: Apache-2.0
+#include "routeopd/serve/answer_json.h"
 #include "routeopd/serve/answer_shape.h"
 #include "routeopd/serve/request_id.h"
 #include "routeopd/serve/routes.h"
@@ -15,129 +16,91 @@ std::string role_of(const Parameters& asked) {
 
 class ChatShape : public AnswerShape {
  public:
-  std::string whole(const Exchange& exchange, const engine::Outcome& outcome,
+  OrderedJson whole(const Exchange& exchange, const engine::Outcome& outcome,
                     const std::string& fingerprint) const override {
-    const Parameters& asked = exchange.asked;
-    JsonText json;
+    OrderedJson answer = new_answer(exchange, "chat.completion");
     std::int64_t written = 0;
-    open_answer(json, exchange, "chat.completion");
-    for (std::int32_t sample = 0; sample < asked.n; ++sample) {
+    for (std::int32_t sample = 0; sample < exchange.asked.n; ++sample) {
       const WrittenResponse response = response_of(exchange, outcome, 0, sample);
       written += std::ssize(response.ids);
-      write_choice(json, exchange, sample, response);
+      answer["choices"].push_back(whole_choice(exchange, sample, response));
     }
-    json.close(']').key("service_tier").null().key("system_fingerprint").text(fingerprint).key("usage");
-    write_usage(json, exchange.prompt_tokens(), written, /*whole=*/true);
-    json.key("prompt_logprobs");
-    if (exchange.prompt_top) {
-      write_prompt_logprobs(json, prompt_rows(exchange, outcome, 0), exchange.names(),
-                            static_cast<std::size_t>(*exchange.prompt_top));
-    } else {
-      json.null();
-    }
-    write_prompt(json, exchange);
-    json.close('}');
-    return json.take();
+    answer["service_tier"] = nullptr;
+    answer["system_fingerprint"] = fingerprint;
+    answer["usage"] = usage_of(exchange.prompt_tokens(), written, /*whole=*/true);
+    OrderedJson& listed = answer["prompt_logprobs"];
+    if (exchange.prompt_top)
+      listed = prompt_logprobs(prompt_rows(exchange, outcome, 0), exchange.names(),
+                               static_cast<std::size_t>(*exchange.prompt_top));
+    add_prompt(answer, exchange);
+    return answer;
   }
 
   // The role, once for each choice.
-  std::vector<std::string> opening(const Exchange& exchange) const override {
-    std::vector<std::string> pieces;
+  std::vector<OrderedJson> opening(const Exchange& exchange) const override {
+    std::vector<OrderedJson> pieces;
     for (std::int32_t sample = 0; sample < exchange.asked.n; ++sample) {
-      JsonText json;
-      open_answer(json, exchange, piece_object());
-      json.open('{').key("index").integer(sample).key("delta").open('{');
-      json.key("role").text(role_of(exchange.asked)).key("content").text("").close('}');
-      json.key("logprobs").null().key("finish_reason").null().close('}').close(']');
-      if (exchange.asked.usage_in_pieces) write_piece_usage(json, exchange, 0);
-      write_prompt(json, exchange);
-      json.close('}');
-      pieces.push_back(json.take());
+      OrderedJson& piece = pieces.emplace_back(new_answer(exchange, piece_object()));
+      piece["choices"].push_back({{"index", sample},
+                                  {"delta", {{"role", role_of(exchange.asked)}, {"content", ""}}},
+                                  {"logprobs", nullptr},
+                                  {"finish_reason", nullptr}});
+      if (exchange.asked.usage_in_pieces)
+        piece["usage"] = usage_of(exchange.prompt_tokens(), 0, /*whole=*/false);
+      add_prompt(piece, exchange);
     }
     return pieces;
   }
 
   const char* piece_object() const override { return "chat.completion.chunk"; }
 
-  std::string piece(const Exchange& exchange, const Piece& piece) const override {
-    JsonText json;
-    open_answer(json, exchange, piece_object());
-    json.open('{').key("index").integer(static_cast<std::int64_t>(piece.choice));
-    json.key("delta").open('{').key("content").text(piece.text).close('}').key("logprobs");
-    if (exchange.top) {
-      write_chat_logprobs(json, {&piece.row, 1}, exchange.names(), piece.before,
-                          static_cast<std::size_t>(*exchange.top));
-    } else {
-      json.null();
-    }
+  OrderedJson piece(const Exchange& exchange, const Piece& piece) const override {
+    OrderedJson choice = room_for(6);
+    choice["index"] = piece.choice;
+    choice["delta"]["content"] = piece.text;
+    choice["logprobs"] = values_of(exchange, {&piece.row, 1}, piece.before);
     if (piece.end == TokenEnd::kNone) {
-      json.key("finish_reason").null();
+      choice["finish_reason"] = nullptr;
     } else {
-      write_end(json, piece.end, piece.stop);
+      add_end(choice, piece.end, piece.stop);
     }
-    json.key("token_ids");
-    if (exchange.asked.return_token_ids) {
-      json.ids({&piece.row.id, 1});
-    } else {
-      json.null();
-    }
-    json.close('}').close(']');
-    if (exchange.asked.usage_in_pieces) write_piece_usage(json, exchange, piece.count);
-    if (!piece.fingerprint.empty()) json.key("system_fingerprint").text(piece.fingerprint);
-    json.close('}');
-    return json.take();
+    choice["token_ids"] = ids_if(exchange.asked.return_token_ids, {&piece.row.id, 1});
+    OrderedJson answer = new_answer(exchange, piece_object());
+    answer["choices"].push_back(std::move(choice));
+    if (exchange.asked.usage_in_pieces)
+      answer["usage"] = usage_of(exchange.prompt_tokens(), piece.count, /*whole=*/false);
+    if (!piece.fingerprint.empty()) answer["system_fingerprint"] = piece.fingerprint;
+    return answer;
   }
 
  private:
-  static void open_answer(JsonText& json, const Exchange& exchange, const char* object) {
-    json.open('{').key("id").text(exchange.id).key("object").text(object);
-    json.key("created").integer(exchange.created).key("model").text(exchange.model->name);
-    json.key("choices").open('[');
+  static OrderedJson values_of(const Exchange& exchange, std::span<const TokenRow> rows,
+                               std::span<const std::int32_t> before) {
+    if (!exchange.top) return nullptr;
+    return chat_logprobs(rows, exchange.names(), before, static_cast<std::size_t>(*exchange.top));
   }
 
-  static void write_piece_usage(JsonText& json, const Exchange& exchange, std::int64_t written) {
-    json.key("usage");
-    write_usage(json, exchange.prompt_tokens(), written, /*whole=*/false);
-  }
-
-  static void write_prompt(JsonText& json, const Exchange& exchange) {
+  static void add_prompt(OrderedJson& answer, const Exchange& exchange) {
     const PromptInput& prompt = exchange.prompts.front();
-    json.key("prompt_token_ids");
-    if (exchange.asked.return_token_ids) {
-      json.ids(prompt.ids);
-    } else {
-      json.null();
-    }
-    json.key("prompt_text");
-    if (exchange.asked.return_prompt_text) {
-      json.text(prompt.text);
-    } else {
-      json.null();
-    }
+    answer["prompt_token_ids"] = ids_if(exchange.asked.return_token_ids, prompt.ids);
+    OrderedJson& text = answer["prompt_text"];
+    if (exchange.asked.return_prompt_text) text = prompt.text;
   }
 
-  static void write_choice(JsonText& json, const Exchange& exchange, std::int32_t sample,
-                           const WrittenResponse& response) {
+  static OrderedJson whole_choice(const Exchange& exchange, std::int32_t sample,
+                                  const WrittenResponse& response) {
     const WholeText whole = text_of(exchange, 0, response);
-    json.open('{').key("index").integer(sample).key("message").open('{');
-    json.key("role").text(role_of(exchange.asked)).key("content").text(whole.text);
+    OrderedJson choice = room_for(6);
+    choice["index"] = sample;
+    OrderedJson& message = choice["message"];
+    message["role"] = role_of(exchange.asked);
+    message["content"] = whole.text;
     for (const char* none : {"refusal", "annotations", "audio", "function_call", "reasoning"})
-      json.key(none).null();
-    json.close('}').key("logprobs");
-    if (exchange.top) {
-      write_chat_logprobs(json, response.rows, exchange.names(), exchange.prompts.front().ids,
-                          static_cast<std::size_t>(*exchange.top));
-    } else {
-      json.null();
-    }
-    write_end(json, response.end, whole.stop);
-    json.key("token_ids");
-    if (exchange.asked.return_token_ids) {
-      json.ids(response.ids);
-    } else {
-      json.null();
-    }
-    json.close('}');
+      message[none] = nullptr;
+    choice["logprobs"] = values_of(exchange, response.rows, exchange.prompts.front().ids);
+    add_end(choice, response.end, whole.stop);
+    choice["token_ids"] = ids_if(exchange.asked.return_token_ids, response.ids);
+    return choice;
   }
 };
 

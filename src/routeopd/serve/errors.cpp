@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/serve/errors.h"
 
-#include "routeopd/base/utf8.h"
-#include "routeopd/serve/json_text.h"
+#include "routeopd/serve/answer_json.h"
 
 namespace routeopd::serve {
 namespace {
@@ -36,19 +35,11 @@ std::string_view error_type(int status) {
 }  // namespace
 
 std::string error_body(int status, std::string_view message, std::string_view param) {
-  JsonText json;
-  json.open('{').key("error").open('{');
-  json.key("message").text(lossy_utf8(message));
-  json.key("type").text(error_type(status));
-  json.key("param");
-  if (param.empty()) {
-    json.null();
-  } else {
-    json.text(lossy_utf8(param));
-  }
-  json.key("code").integer(status);
-  json.close('}').close('}');
-  return json.take();
+  return json_text({{"error",
+                     {{"message", message},
+                      {"type", error_type(status)},
+                      {"param", param.empty() ? OrderedJson() : OrderedJson(param)},
+                      {"code", status}}}});
 }
 
 }  // namespace routeopd::serve

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <random>
 
+#include "routeopd/serve/answer_json.h"
 #include "routeopd/serve/errors.h"
 
 namespace routeopd::serve {
@@ -136,7 +137,9 @@ std::vector<engine::Job> make_jobs(Exchange& exchange, const Limits& limits) {
       job.gather_ids_RG.assign(ids.begin() + 1, ids.end());
       // The top-k tells the rank of the tokens in it; the engine counts for the others.
       job.ranks = true;
-      values += job.rows() * (*exchange.prompt_top + 1);
+      // Completions list them with each choice, and a second time where they are echoed.
+      const std::int64_t times = chat ? 1 : asked.n * (asked.echo && exchange.top ? 2 : 1);
+      values += times * job.rows() * (*exchange.prompt_top + 1);
     }
     if (exchange.top) values += asked.n * job.sampling.max_new_tokens * (*exchange.top + 1);
     if (values > limits.most_values)
@@ -219,30 +222,33 @@ WholeText text_of(const Exchange& exchange, std::size_t prompt, const WrittenRes
   return whole;
 }
 
-const char* finish_reason(TokenEnd end) {
-  return end == TokenEnd::kLength ? "length" : "stop";
+OrderedJson new_answer(const Exchange& exchange, const char* object) {
+  OrderedJson answer = room_for(11);
+  answer["id"] = exchange.id;
+  answer["object"] = object;
+  answer["created"] = exchange.created;
+  answer["model"] = exchange.model->name;
+  answer["choices"] = OrderedJson::array();
+  return answer;
 }
 
-void write_usage(JsonText& json, std::int64_t prompt_tokens, std::int64_t written, bool whole) {
-  json.open('{').key("prompt_tokens").integer(prompt_tokens);
-  json.key("total_tokens").integer(prompt_tokens + written).key("completion_tokens").integer(written);
-  if (whole) json.key("prompt_tokens_details").null().key("completion_tokens_details").null();
-  json.close('}');
+OrderedJson usage_of(std::int64_t prompt_tokens, std::int64_t written, bool whole) {
+  OrderedJson usage = {{"prompt_tokens", prompt_tokens},
+                       {"total_tokens", prompt_tokens + written},
+                       {"completion_tokens", written}};
+  if (whole) usage.update({{"prompt_tokens_details", nullptr}, {"completion_tokens_details", nullptr}});
+  return usage;
 }
 
-void write_end(JsonText& json, TokenEnd end, const std::string& stop) {
-  json.key("finish_reason");
-  if (end == TokenEnd::kNone) {
-    json.null();
-  } else {
-    json.text(finish_reason(end));
-  }
-  json.key("stop_reason");
-  if (stop.empty()) {
-    json.null();
-  } else {
-    json.text(stop);
-  }
+void add_end(OrderedJson& choice, TokenEnd end, const std::string& stop) {
+  OrderedJson& reason = choice["finish_reason"];
+  if (end != TokenEnd::kNone) reason = end == TokenEnd::kLength ? "length" : "stop";
+  OrderedJson& which = choice["stop_reason"];
+  if (!stop.empty()) which = stop;
+}
+
+OrderedJson ids_if(bool shown, std::span<const std::int32_t> ids) {
+  return shown ? OrderedJson(ids) : OrderedJson();
 }
 
 }  // namespace routeopd::serve

@@ -67,13 +67,16 @@ struct WholeText {
 };
 WholeText text_of(const Exchange& exchange, std::size_t prompt, const WrittenResponse& response);
 
-// "stop" | "length".
-const char* finish_reason(TokenEnd end);
+// {"id", "object", "created", "model", "choices": []}, with room for more.
+OrderedJson new_answer(const Exchange& exchange, const char* object);
 
-// {"prompt_tokens", "total_tokens", "completion_tokens"}; `whole` ones with the details that vLLM has as null.
-void write_usage(JsonText& json, std::int64_t prompt_tokens, std::int64_t written, bool whole);
+// {"prompt_tokens", "total_tokens", "completion_tokens"}, of whole answers with details, which are null.
+OrderedJson usage_of(std::int64_t prompt_tokens, std::int64_t written, bool whole);
 
-// "finish_reason", "stop_reason".
-void write_end(JsonText& json, TokenEnd end, const std::string& stop);
+// Adds "finish_reason" and "stop_reason".
+void add_end(OrderedJson& choice, TokenEnd end, const std::string& stop);
+
+// Null unless they are shown.
+OrderedJson ids_if(bool shown, std::span<const std::int32_t> ids);
 
 }  // namespace routeopd::serve

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "routeopd/formats/ordered_json.h"
 #include "routeopd/serve/errors.h"
 
 namespace routeopd::serve {
@@ -46,10 +47,12 @@ bool all_numbers(const OrderedJson& list) {
   return std::all_of(list.begin(), list.end(), [](const OrderedJson& each) { return each.is_number(); });
 }
 
-// Content that comes in parts is joined to one text, as vLLM does for templates that expect text.
+// Content that comes in parts is joined to one text, and none is an empty one, as vLLM does for templates
+// that expect text.
 void join_parts(OrderedJson& message) {
+  if (!message.contains("content") || message["content"].is_null()) message["content"] = "";
   const auto content = message.find("content");
-  if (content == message.end() || !content->is_array()) return;
+  if (!content->is_array()) return;
   std::string text;
   bool first = true;
   for (const OrderedJson& part : *content) {
@@ -63,6 +66,25 @@ void join_parts(OrderedJson& message) {
     text += words->get_ref<const std::string&>();
   }
   *content = std::move(text);
+}
+
+// Clients send the arguments of tool calls as a text of JSON; templates expect the value.
+void open_arguments(OrderedJson& message) {
+  const auto calls = message.find("tool_calls");
+  if (calls == message.end() || !calls->is_array()) return;
+  for (OrderedJson& call : *calls) {
+    if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
+    const auto arguments = call["function"].find("arguments");
+    if (arguments == call["function"].end() || !arguments->is_string()) continue;
+    const auto& text = arguments->get_ref<const std::string&>();
+    OrderedJson value = OrderedJson::object();
+    try {
+      if (!text.empty()) value = formats::parse_ordered_json(text, "messages: arguments");
+    } catch (const UserError& error) {
+      throw ApiError(400, error.what(), "messages");
+    }
+    *arguments = std::move(value);
+  }
 }
 
 void check_messages(const OrderedJson& messages) {
@@ -171,7 +193,10 @@ PromptInput read_messages(const Parameters& asked, const ServedModel& model, con
     throw ApiError(400, "messages: the model's directory has no chat template; use /v1/completions",
                    "messages");
   OrderedJson messages = asked.messages;
-  for (OrderedJson& message : messages) join_parts(message);
+  for (OrderedJson& message : messages) {
+    join_parts(message);
+    open_arguments(message);
+  }
   PromptInput prompt;
   const OrderedJson options = template_options(asked);
   try {

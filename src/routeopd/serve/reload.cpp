@@ -19,8 +19,8 @@ void check_same_shape(const model::Model& now, const model::Model& wanted) {
                     fresh.size());
   for (std::size_t i = 0; i < old.size(); ++i)
     if (old[i].name != fresh[i].name || old[i].tensor.sizes() != fresh[i].tensor.sizes())
-      throw UserError("reload: expected {} of the shape that is served, got {} of another",
-                      old[i].name, fresh[i].name);
+      throw UserError("reload: expected {} of the shape that is served, got {} of another", old[i].name,
+                      fresh[i].name);
 }
 
 }  // namespace
@@ -33,7 +33,8 @@ Reloader::Reloader(engine::RequestQueue& queue, model::Model& model, const std::
 // Links and .. are followed before the place is judged.
 std::filesystem::path Reloader::checked(const std::string& path) const {
   if (root_.empty())
-    throw ApiError(403, "reload: off; start the server with --reload-root DIR to take weights from below DIR");
+    throw ApiError(403,
+                   "reload: off; start the server with --reload-root DIR to take weights from below DIR");
   std::error_code failed;
   const std::filesystem::path place = std::filesystem::canonical(root_ / path, failed);
   const auto [rest, beyond] = std::mismatch(root_.begin(), root_.end(), place.begin(), place.end());
@@ -68,9 +69,10 @@ void answer_reload(Service& service, const Call& call, Reloader& reloader) {
   if (!version.is_number_integer() || version.get<double>() < 0 || version.get<double>() > 9e18)
     throw ApiError(400, "version: expected a whole number that is not negative", "version");
   const auto start = std::chrono::steady_clock::now();
-  reloader.reload(path.get<std::string>(), version.get<std::int64_t>());
+  const auto number = version.get<std::int64_t>();
+  reloader.reload(path.get<std::string>(), number);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  service.send_json(call, Json{{"version", version}, {"seconds", seconds}}.dump(), version.get<std::int64_t>());
+  service.send_json(call, {{"seconds", seconds}, {"version", number}}, number);
 }
 
 }  // namespace routeopd::serve

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/serve/routes.h"
 
-#include "routeopd/serve/json_text.h"
+#include "routeopd/serve/answer_json.h"
 
 namespace routeopd::serve {
 
@@ -21,19 +21,16 @@ std::vector<Route> standard_routes() {
 
 void answer_models(Service& service, Call call) {
   const ServedModel& model = service.model();
-  JsonText json;
-  json.open('{').key("object").text("list").key("data").open('[').open('{');
-  json.key("id").text(model.name).key("object").text("model").key("created").integer(service.started());
-  json.key("owned_by").text("routeopd").key("root").text(model.root.empty() ? model.name : model.root);
-  json.key("parent")
-      .null()
-      .key("max_model_len")
-      .integer(model.positions)
-      .key("permission")
-      .open('[')
-      .close(']');
-  json.close('}').close(']').close('}');
-  service.send_json(call, json.take());
+  service.send_json(call,
+                    {{"object", "list"},
+                     {"data", OrderedJson::array({{{"id", model.name},
+                                                   {"object", "model"},
+                                                   {"created", service.started()},
+                                                   {"owned_by", "routeopd"},
+                                                   {"root", model.root.empty() ? model.name : model.root},
+                                                   {"parent", nullptr},
+                                                   {"max_model_len", model.positions},
+                                                   {"permission", OrderedJson::array()}}})}});
 }
 
 void answer_health(Service& service, Call call) {
@@ -41,10 +38,8 @@ void answer_health(Service& service, Call call) {
 }
 
 void answer_version(Service& service, Call call) {
-  JsonText json;
-  json.open('{').key("version").text(service.options().version);
-  json.key("weights_version").integer(service.stats().weights_version).close('}');
-  service.send_json(call, json.take());
+  service.send_json(
+      call, {{"version", service.options().version}, {"weights_version", service.stats().weights_version}});
 }
 
 void answer_metrics(Service& service, Call call) {

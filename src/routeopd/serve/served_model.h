@@ -40,14 +40,16 @@ struct Limits {
   std::int64_t most_prompt_tokens = 1LL << 24U;  // of one prompt; the model's positions bound it as well
   std::int64_t most_new_tokens = 1LL << 24U;     // of one response
   std::int32_t most_n = 256;
-  std::int64_t most_prompts = 1024;       // of one request
-  std::int64_t most_responses = 4096;     // of one request: prompts times n
-  std::int32_t most_logprobs = 256;       // listed at one token
-  std::int64_t most_values = 4LL << 20U;  // log-probabilities in one answer: some 60 bytes each as JSON
-  std::int64_t most_sequences = 4096;            // of a binary request
-  std::int32_t most_top = 4096;                  // of a binary request's top-k
+  std::int64_t most_prompts = 1024;    // of one request
+  std::int64_t most_responses = 4096;  // of one request: prompts times n
+  std::int32_t most_logprobs = 256;    // listed at one token
+  // Log-probabilities in one answer: some 60 bytes each as JSON, and several hundred in the tree that is
+  // written as it.
+  std::int64_t most_values = 1LL << 20U;
+  std::int64_t most_sequences = 4096;              // of a binary request
+  std::int32_t most_top = 4096;                    // of a binary request's top-k
   std::int64_t most_tensor_values = 256LL << 20U;  // in one binary answer, 4 bytes each
-  double seconds = 600;                   // from a request's arrival to the end of its answer
+  double seconds = 600;                            // from a request's arrival to the end of its answer
 };
 
 }  // namespace routeopd::serve

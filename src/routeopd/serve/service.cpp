@@ -5,6 +5,7 @@
 #include <chrono>
 #include <exception>
 
+#include "routeopd/serve/answer_json.h"
 #include "routeopd/serve/errors.h"
 #include "routeopd/serve/request_id.h"
 #include "routeopd/serve/routes.h"
@@ -157,9 +158,9 @@ void Service::send(const Call& call, int status, std::string content_type, std::
   call.reply->send(status, headers(call, version), std::move(content_type), std::move(body));
 }
 
-void Service::send_json(const Call& call, std::string body,
+void Service::send_json(const Call& call, const OrderedJson& body,
                         std::optional<std::int64_t> weights_version) const {
-  send(call, 200, "application/json", std::move(body), weights_version);
+  send(call, 200, "application/json", json_text(body), weights_version);
 }
 
 void Service::send_error(const Call& call, int status, std::string_view message, std::string_view param,

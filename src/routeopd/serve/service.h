@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "routeopd/base/json_fwd.h"
 #include "routeopd/engine/request_queue.h"
 #include "routeopd/net/http_server.h"
 #include "routeopd/serve/metrics.h"
@@ -99,7 +100,8 @@ class Service {
   // Whole answers. Without a version it is that of now.
   void send(const Call& call, int status, std::string content_type, std::string body,
             std::optional<std::int64_t> weights_version = {}) const;
-  void send_json(const Call& call, std::string body, std::optional<std::int64_t> weights_version = {}) const;
+  void send_json(const Call& call, const OrderedJson& body,
+                 std::optional<std::int64_t> weights_version = {}) const;
   void send_error(const Call& call, int status, std::string_view message, std::string_view param = {},
                   std::optional<std::int64_t> weights_version = {}) const;
 

@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_map>
+#include <cmath>
 
 #include "routeopd/base/utf8.h"
+#include "routeopd/serve/answer_json.h"
 
 namespace routeopd::serve {
 namespace {
@@ -57,28 +58,28 @@ class Names {
   std::vector<std::int32_t> before_;
 };
 
-// {name: value}. Ids that read the same share a key, which keeps the larger value.
-void write_named_values(JsonText& json, const std::vector<Entry>& entries, const Names& names) {
-  std::vector<std::pair<std::string, float>> values;
-  std::unordered_map<std::string, std::size_t> places;
-  for (const Entry& entry : entries) {
-    std::string name = names.of(entry.id);
-    const auto [place, is_new] = places.emplace(name, values.size());
-    if (is_new) {
-      values.emplace_back(std::move(name), entry.logprob);
-    } else {
-      values[place->second].second = std::max(values[place->second].second, entry.logprob);
-    }
-  }
-  json.open('{');
-  for (const auto& [name, value] : values) json.key(name).number(value);
-  json.close('}');
+// A float as the double that equals it. JSON has no infinities: as vLLM does, they and NaN become -9999.
+double finite(float value) {
+  return std::isfinite(value) ? static_cast<double>(value) : -9999.0;
 }
 
-void write_chat_token(JsonText& json, const std::string& name, float logprob) {
-  json.key("token").text(name).key("logprob").number(logprob).key("bytes").open('[');
-  for (const char byte : name) json.integer(static_cast<unsigned char>(byte));
-  json.close(']');
+// {name: value}. Ids that read the same share a key, which keeps the larger value.
+OrderedJson named_values(const std::vector<Entry>& entries, const Names& names) {
+  OrderedJson values = room_for(entries.size());
+  for (const Entry& entry : entries) {
+    const double value = finite(entry.logprob);
+    const auto [place, is_new] = values.emplace(names.of(entry.id), value);
+    if (!is_new && *place < value) *place = value;
+  }
+  return values;
+}
+
+OrderedJson chat_token(const std::string& name, float logprob) {
+  OrderedJson token = room_for(4);
+  token["token"] = name;
+  token["logprob"] = finite(logprob);
+  token["bytes"] = std::vector<unsigned char>(name.begin(), name.end());
+  return token;
 }
 
 }  // namespace
@@ -111,76 +112,68 @@ std::string TokenNames::in_context(const std::string& bytes, std::span<const std
   return {};
 }
 
-void write_completion_logprobs(JsonText& json, std::span<const TokenRow> rows, const TokenNames& names,
-                               std::span<const std::int32_t> before, std::size_t top, std::int64_t offset) {
-  JsonText values, tokens, tops;
-  values.open('[');
-  tokens.open('[');
-  tops.open('[');
-  json.open('{').key("text_offset").open('[');
+OrderedJson completion_logprobs(std::span<const TokenRow> rows, const TokenNames& names,
+                                std::span<const std::int32_t> before, std::size_t top, std::int64_t offset) {
+  OrderedJson all = room_for(4);
+  for (const char* list : {"text_offset", "token_logprobs", "tokens", "top_logprobs"})
+    all[list] = OrderedJson::array();
+  OrderedJson &offsets = all["text_offset"], &values = all["token_logprobs"], &tokens = all["tokens"],
+              &tops = all["top_logprobs"];
   Names words(names, before);
   for (const TokenRow& row : rows) {
     const std::string name = words.of(row.id);
-    json.integer(offset);
+    offsets.push_back(offset);
     offset += count_code_points(name);
-    tokens.text(name);
+    tokens.push_back(name);
     if (row.has_value) {
       const std::vector<Entry> entries = entries_of(row, top);
-      values.number(entries.front().logprob);
-      write_named_values(tops, entries, words);
+      values.push_back(finite(entries.front().logprob));
+      tops.push_back(named_values(entries, words));
     } else {
-      values.null();
-      tops.null();
+      values.push_back(nullptr);
+      tops.push_back(nullptr);
     }
     words.pass(row.id);
   }
-  json.close(']');
-  json.key("token_logprobs").raw(values.close(']').str());
-  json.key("tokens").raw(tokens.close(']').str());
-  json.key("top_logprobs").raw(tops.close(']').str());
-  json.close('}');
+  return all;
 }
 
-void write_chat_logprobs(JsonText& json, std::span<const TokenRow> rows, const TokenNames& names,
-                         std::span<const std::int32_t> before, std::size_t top) {
-  json.open('{').key("content").open('[');
+OrderedJson chat_logprobs(std::span<const TokenRow> rows, const TokenNames& names,
+                          std::span<const std::int32_t> before, std::size_t top) {
+  OrderedJson all;
+  OrderedJson& content = all["content"] = OrderedJson::array();
   Names words(names, before);
   for (const TokenRow& row : rows) {
     std::vector<Entry> entries = entries_of(row, row.top_ids.size());
-    json.open('{');
-    write_chat_token(json, words.of(row.id), entries.front().logprob);
-    json.key("top_logprobs").open('[');
+    OrderedJson token = chat_token(words.of(row.id), entries.front().logprob);
+    OrderedJson& tops = token["top_logprobs"] = OrderedJson::array();
     entries.resize(std::min(entries.size(), top));
-    for (const Entry& entry : entries) {
-      json.open('{');
-      write_chat_token(json, words.of(entry.id), entry.logprob);
-      json.close('}');
-    }
-    json.close(']').close('}');
+    for (const Entry& entry : entries) tops.push_back(chat_token(words.of(entry.id), entry.logprob));
+    content.push_back(std::move(token));
     words.pass(row.id);
   }
-  json.close(']').close('}');
+  return all;
 }
 
-void write_prompt_logprobs(JsonText& json, std::span<const TokenRow> rows, const TokenNames& names,
-                           std::size_t top) {
-  json.open('[');
+OrderedJson prompt_logprobs(std::span<const TokenRow> rows, const TokenNames& names, std::size_t top) {
+  OrderedJson all = OrderedJson::array();
   Names words(names, {});
   for (const TokenRow& row : rows) {
-    if (!row.has_value) {
-      json.null();
-    } else {
-      json.open('{');
-      for (const Entry& entry : entries_of(row, top)) {
-        json.key(fmt::format("{}", entry.id)).open('{');
-        json.key("logprob").number(entry.logprob).key("rank").integer(entry.rank);
-        json.key("decoded_token").text(words.of(entry.id)).close('}');
+    OrderedJson values;
+    if (row.has_value) {
+      const std::vector<Entry> entries = entries_of(row, top);
+      values = room_for(entries.size());
+      for (const Entry& entry : entries) {
+        OrderedJson& value = values[std::to_string(entry.id)] = room_for(3);
+        value["logprob"] = finite(entry.logprob);
+        value["rank"] = entry.rank;
+        value["decoded_token"] = words.of(entry.id);
       }
-      json.close('}');
     }
+    all.push_back(std::move(values));
     words.pass(row.id);
   }
-  json.close(']');
+  return all;
 }
 
 }  // namespace routeopd::serve

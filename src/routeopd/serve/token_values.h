@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "routeopd/serve/json_text.h"
+#include "routeopd/base/json_fwd.h"
 #include "routeopd/tokenizer/tokenizer.h"
 
 namespace routeopd::serve {
@@ -44,15 +44,14 @@ struct TokenRow {
 // {"text_offset", "token_logprobs", "tokens", "top_logprobs"} of rows that follow one another: the token and
 // the `top` most likely. Offsets count characters and begin at `offset`. `before`: the tokens in front of the
 // first row.
-void write_completion_logprobs(JsonText& json, std::span<const TokenRow> rows, const TokenNames& names,
-                               std::span<const std::int32_t> before, std::size_t top, std::int64_t offset);
+OrderedJson completion_logprobs(std::span<const TokenRow> rows, const TokenNames& names,
+                                std::span<const std::int32_t> before, std::size_t top, std::int64_t offset);
 
 // {"content": [{"token", "logprob", "bytes", "top_logprobs": [the first `top` of the row]}]}.
-void write_chat_logprobs(JsonText& json, std::span<const TokenRow> rows, const TokenNames& names,
-                         std::span<const std::int32_t> before, std::size_t top);
+OrderedJson chat_logprobs(std::span<const TokenRow> rows, const TokenNames& names,
+                          std::span<const std::int32_t> before, std::size_t top);
 
 // [null, {"id": {"logprob", "rank", "decoded_token"}}, …]: the token and the `top` most likely.
-void write_prompt_logprobs(JsonText& json, std::span<const TokenRow> rows, const TokenNames& names,
-                           std::size_t top);
+OrderedJson prompt_logprobs(std::span<const TokenRow> rows, const TokenNames& names, std::size_t top);
 
 }  // namespace routeopd::serve

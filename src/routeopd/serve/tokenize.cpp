@@ -1,8 +1,8 @@
 // POST /tokenize and /detokenize: a server's own view of text and ids, as vLLM has them.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/base/fields.h"
+#include "routeopd/serve/answer_json.h"
 #include "routeopd/serve/errors.h"
-#include "routeopd/serve/json_text.h"
 #include "routeopd/serve/prompts.h"
 #include "routeopd/serve/routes.h"
 
@@ -90,18 +90,15 @@ void answer_tokenize(Service& service, Call call) {
       asked.prompt.is_string() ? encode_text(asked.prompt.get_ref<const std::string&>(),
                                              asked.add_special_tokens, model, model.positions, "prompt")
                                : read_messages(asked, model, limits).ids;
-  JsonText json;
-  json.open('{').key("count").integer(std::ssize(ids));
-  json.key("max_model_len").integer(service.model().positions).key("tokens").ids(ids).key("token_strs");
+  OrderedJson names;
   if (asked.return_token_strs) {
-    json.open('[');
-    for (const std::int32_t id : ids) json.text(tokenizer.token_of(id));
-    json.close(']');
-  } else {
-    json.null();
+    names = OrderedJson::array();
+    for (const std::int32_t id : ids) names.push_back(tokenizer.token_of(id));
   }
-  json.close('}');
-  service.send_json(call, json.take());
+  service.send_json(call, {{"count", ids.size()},
+                           {"max_model_len", service.model().positions},
+                           {"tokens", ids},
+                           {"token_strs", std::move(names)}});
 }
 
 void answer_detokenize(Service& service, Call call) {
@@ -115,9 +112,7 @@ void answer_detokenize(Service& service, Call call) {
   if (tokens == body.end() || !tokens->is_array())
     throw ApiError(400, "tokens: expected a list of ids", "tokens");
   const std::vector<std::int32_t> ids = ids_of(*tokens, service.model(), "tokens");
-  JsonText json;
-  json.open('{').key("prompt").text(tokenizer_of(service).decode(ids)).close('}');
-  service.send_json(call, json.take());
+  service.send_json(call, {{"prompt", tokenizer_of(service).decode(ids)}});
 }
 
 }  // namespace routeopd::serve
