@@ -26,7 +26,7 @@ std::int64_t blocks_of(const Job& job) {
 KvPlan all_blocks(const formats::ModelConfig& config, std::int64_t limit) {
   if (limit == 0) limit = std::max(kLeastBytes, available_bytes() / 4);
   const std::int64_t block_bytes = model::KvStorage::block_bytes(config);
-  return {.block_bytes = block_bytes, .blocks = limit / block_bytes};
+  return {.block_bytes = block_bytes, .blocks = limit / block_bytes, .limit = limit};
 }
 
 void check_fits(const Job& job, const KvPlan& kv) {
@@ -36,7 +36,7 @@ void check_fits(const Job& job, const KvPlan& kv) {
       "{}: its {} tokens and max_new_tokens = {} take {} of keys and values, but kv_memory is {}; try a "
       "smaller max_new_tokens (--max-new) or a larger kv_memory (--kv-memory)",
       job.name, job.prompt_ids.size(), job.samples.empty() ? 0 : job.sampling.max_new_tokens,
-      byte_text(blocks * kv.block_bytes), byte_text(kv.bytes()));
+      byte_text(blocks * kv.block_bytes), byte_text(kv.limit));
 }
 
 KvPlan plan_kv(const formats::ModelConfig& config, std::span<const Job> jobs, std::int64_t limit,

@@ -23,6 +23,7 @@ std::int64_t blocks_of(const Job& job);
 struct KvPlan {
   std::int64_t block_bytes = 0;
   std::int64_t blocks = 0;  // reserved: no more are ever in use
+  std::int64_t limit = 0;   // bytes that may be reserved
 
   std::int64_t bytes() const { return blocks * block_bytes; }
 };
