@@ -1,5 +1,5 @@
-// Shapes: S sequences, P prompts, B responses, N states (rows), K of a top-k, G ids gathered per state, H hidden
-// size.
+// Shapes: S sequences, P prompts, B responses, N states (rows), K of a top-k, G ids gathered per state, H
+// hidden size.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/serve/binary.h"
 
