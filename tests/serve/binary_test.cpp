@@ -1,5 +1,5 @@
-// /v1/generate, /v1/score and /v1/gather on a real engine: the bits are those of the engine asked directly, and
-// sizes that lie are refused or answered with nothing.
+// /v1/generate, /v1/score and /v1/gather on a real engine: the bits are those of the engine asked directly,
+// and sizes that lie are refused or answered with nothing.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/serve/binary.h"
 

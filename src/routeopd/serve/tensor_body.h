@@ -14,8 +14,8 @@
 
 namespace routeopd::serve {
 
-// The tensors and the metadata of a request. Every name that is not asked for is refused by done(). Errors are
-// UserErrors that name the tensor or the setting.
+// The tensors and the metadata of a request. Every name that is not asked for is refused by done(). Errors
+// are UserErrors that name the tensor or the setting.
 class TensorRequest {
  public:
   // `body` must outlive it.
