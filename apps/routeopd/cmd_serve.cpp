@@ -13,6 +13,7 @@
 #include "loaded_model.h"
 #include "routeopd/base/display.h"
 #include "routeopd/base/interrupt.h"
+#include "routeopd/base/run_apart.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/engine/request_queue.h"
 #include "routeopd/net/http_server.h"
@@ -63,14 +64,14 @@ void run_serve(const ServeArguments& arguments) {
   const std::string key = key_of(arguments.key_variable);
   if (!arguments.reload_root.empty() && !std::filesystem::is_directory(arguments.reload_root))
     throw UserError("--reload-root: {} is not a directory", arguments.reload_root);
-  LoadedModel loaded(arguments.model);
+  LoadedModel loaded = run_apart([&] { return LoadedModel(arguments.model); });
   const std::optional<text::ChatTemplates> templates = text::read_chat_templates(arguments.model);
   engine::LocalEngine engine(loaded.model, loaded.real_ids(),
                              {.kv_bytes = static_cast<std::int64_t>(arguments.kv_memory),
                               .storage = kStorages.at(arguments.weights),
                               .tokenizer = loaded.words()});
-  engine::RequestQueue queue(engine, {.most_requests = arguments.most_requests,
-                                      .weights_version = arguments.weights_version});
+  engine::RequestQueue queue(
+      engine, {.most_requests = arguments.most_requests, .weights_version = arguments.weights_version});
   const std::string name = arguments.name.empty() ? default_name(arguments.model) : arguments.name;
   serve::Service service({.model = {.name = name,
                                     .root = name,
@@ -87,10 +88,11 @@ void run_serve(const ServeArguments& arguments) {
                           .log = arguments.access_log ? log_line : std::function<void(std::string_view)>(),
                           .log_prompts = arguments.log_prompts},
                          serve::backend_of(queue));
-  serve::add_binary_routes(
-      service, {.queue = queue, .model = loaded.model, .reload_root = arguments.reload_root});
+  serve::add_binary_routes(service,
+                           {.queue = queue, .model = loaded.model, .reload_root = arguments.reload_root});
   for (const std::string& setting : service.model().defaults.ignored)
-    if (!arguments.quiet) log_line("routeopd: generation_config.json: " + setting + " is not supported and ignored");
+    if (!arguments.quiet)
+      log_line("routeopd: generation_config.json: " + setting + " is not supported and ignored");
   net::HttpServer server({.host = arguments.host,
                           .port = arguments.port,
                           .most_connections = arguments.most_connections,
@@ -103,8 +105,8 @@ void run_serve(const ServeArguments& arguments) {
   const bool is_ip6 = arguments.host.find(':') != std::string::npos;
   const engine::KvPlan& kv = queue.kv();
   if (!arguments.quiet) {
-    fmt::print("serving {} at http://{}:{}: {} parameters, {} reserved for keys and values ({} tokens)\n", name,
-               is_ip6 ? "[" + arguments.host + "]" : arguments.host, server.port(),
+    fmt::print("serving {} at http://{}:{}: {} parameters, {} reserved for keys and values ({} tokens)\n",
+               name, is_ip6 ? "[" + arguments.host + "]" : arguments.host, server.port(),
                grouped(loaded.model.parameter_count()), byte_text(kv.bytes()),
                grouped(kv.blocks * kernels::kBlockPositions));
     std::fflush(stdout);
@@ -171,11 +173,13 @@ void add_serve(CLI::App& app) {
                  "Environment variable with the key that clients of /v1 must send");
   app.add_option("--reload-root", arguments->reload_root,
                  "POST /v1/reload takes new weights from directories below it; off without it");
-  app.add_option("--weights-version", arguments->weights_version, "Number that answers give for these weights")
+  app.add_option("--weights-version", arguments->weights_version,
+                 "Number that answers give for these weights")
       ->check(CLI::Range(0.0, 9e15))
       ->capture_default_str();
   add_limits(app, *arguments);
-  app.add_flag("--access-log", arguments->access_log, "A line per request on standard error, without prompts");
+  app.add_flag("--access-log", arguments->access_log,
+               "A line per request on standard error, without prompts");
   app.add_flag("--log-prompts", arguments->log_prompts, "Prompts in these lines, too")->needs("--access-log");
   app.add_flag("--quiet", arguments->quiet, "No line when ready");
   app.footer(

@@ -15,9 +15,10 @@
 namespace routeopd::app {
 
 // The values of --weights.
-inline const std::map<std::string, model::WeightStorage> kStorages = {{"exact", model::WeightStorage::kExact},
-                                                               {"float32", model::WeightStorage::kFloat32},
-                                                               {"bfloat16", model::WeightStorage::kBFloat16}};
+inline const std::map<std::string, model::WeightStorage> kStorages = {
+    {"exact", model::WeightStorage::kExact},
+    {"float32", model::WeightStorage::kFloat32},
+    {"bfloat16", model::WeightStorage::kBFloat16}};
 
 struct LoadedModel {
   model::Model model;

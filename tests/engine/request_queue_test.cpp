@@ -63,7 +63,8 @@ Job write_job(int length, int salt, int n, std::int64_t max_new) {
   Job job{.prompt_ids = queue_ids(length, salt)};
   for (int s = 0; s < n; ++s) job.samples.push_back(s);
   job.number = static_cast<std::uint32_t>(salt);
-  job.sampling = {.max_new_tokens = max_new, .seed = static_cast<std::uint64_t>(7 + salt), .ignore_eos = true};
+  job.sampling = {
+      .max_new_tokens = max_new, .seed = static_cast<std::uint64_t>(7 + salt), .ignore_eos = true};
   job.capture = {.k = salt % 5, .hidden = salt % 2 == 0, .entropy = salt % 3 == 0};
   return job;
 }
@@ -131,9 +132,10 @@ TEST_F(Queue, SixteenClientsGetTheBitsOfTheirOwnRequestAlone) {
       for (int i = 0; i < 6; ++i) {
         const int salt = 16 * i + c;
         const auto client = std::make_shared<Client>();
-        Request request{.jobs = {write_job(1 + static_cast<int>(random() % 40), salt, 1 + c % 4, 1 + salt % 30),
-                                 read_job(2 + static_cast<int>(random() % 40), salt)},
-                        .listener = client};
+        Request request{
+            .jobs = {write_job(1 + static_cast<int>(random() % 40), salt, 1 + c % 4, 1 + salt % 30),
+                     read_job(2 + static_cast<int>(random() % 40), salt)},
+            .listener = client};
         request.jobs[0].tell_tokens = c % 2 == 0;
         std::vector<Job> jobs = request.jobs;
         const auto ticket = queue.submit(std::move(request));
@@ -294,7 +296,8 @@ TEST_F(Queue, LateRequestsEndAndGiveBackTheirBlocks) {
                   .listener = clients.back()});
   }
   for (int c = 0; c < 4; ++c)
-    EXPECT_EQ(clients[static_cast<std::size_t>(c)]->wait().ending, c % 2 == 0 ? Ending::kExpired : Ending::kDone);
+    EXPECT_EQ(clients[static_cast<std::size_t>(c)]->wait().ending,
+              c % 2 == 0 ? Ending::kExpired : Ending::kDone);
   EXPECT_EQ(queue.stats().blocks_used, 0);
 }
 
@@ -327,7 +330,8 @@ TEST_F(Queue, RefusesWhatCanNeverBeServedAndWhatIsTooMuch) {
   std::vector<RequestQueue::Ticket> tickets;
   for (const auto& client : clients)
     tickets.push_back(queue.submit({.jobs = {write_job(3, 0, 64, 50)}, .listener = client}));
-  EXPECT_THROW(queue.submit({.jobs = {write_job(3, 0, 1, 1)}, .listener = std::make_shared<Client>()}), QueueFull);
+  EXPECT_THROW(queue.submit({.jobs = {write_job(3, 0, 1, 1)}, .listener = std::make_shared<Client>()}),
+               QueueFull);
   for (const auto ticket : tickets) queue.cancel(ticket);
   for (const auto& client : clients) EXPECT_EQ(client->wait().ending, Ending::kCancelled);
   EXPECT_EQ(queue.stats().blocks_used, 0);

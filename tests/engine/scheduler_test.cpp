@@ -21,11 +21,10 @@ class Machine {
         budget_(budget),
         pool_(blocks),
         memory_(static_cast<std::size_t>(blocks), std::vector<std::int32_t>(16, -1)),
-        scheduler_(pool_,
-                   {.step_tokens = budget,
-                    .copy_block = [this](std::int32_t from,
-                                         std::int32_t to) { memory_[size(to)] = memory_[size(from)]; },
-                    .begin = [](Sequence&) {}}) {}
+        scheduler_(pool_, {.step_tokens = budget,
+                           .copy_block = [this](std::int32_t from,
+                                                std::int32_t to) { memory_[size(to)] = memory_[size(from)]; },
+                           .begin = [](Sequence&) {}}) {}
 
   // Runs to the end; how many responses were written. Jobs come one by one, `apart` steps after each other, and
   // every `removed`-th is taken out two steps after it came (0: none).
@@ -34,7 +33,8 @@ class Machine {
     for (std::int64_t step = 0; next < jobs_.size() || !scheduler_.done(); ++step) {
       EXPECT_LT(step, 100000) << "no end";
       if (step == 100000) break;
-      while (next < jobs_.size() && step >= apart * static_cast<std::int64_t>(next)) scheduler_.add(jobs_[next++]);
+      while (next < jobs_.size() && step >= apart * static_cast<std::int64_t>(next))
+        scheduler_.add(jobs_[next++]);
       for (std::size_t j = 0; removed > 0 && j < next; j += removed) {
         if (step == apart * static_cast<std::int64_t>(j) + 2) {
           scheduler_.remove(jobs_[j]);
@@ -114,7 +114,8 @@ class Machine {
     EXPECT_TRUE(std::is_sorted(batch.wanted_W.begin(), batch.wanted_W.end()));
     // Each run attends to its own text: a token's place is part of its number.
     for (const model::TokenRun& run : batch.runs) {
-      const std::int32_t first = batch.ids_T[size(run.first_token)] - static_cast<std::int32_t>(run.first_position);
+      const std::int32_t first =
+          batch.ids_T[size(run.first_token)] - static_cast<std::int32_t>(run.first_position);
       for (std::int64_t p = 0; p < run.first_position + run.tokens; ++p)
         ASSERT_EQ(memory_[size(batch.blocks[size(run.first_block + p / 16)])][size(p % 16)], first + p)
             << "position " << p;

@@ -12,8 +12,8 @@ First both must give the same tokens: where they part, vLLM's log-probabilities 
 rounding explains. Then, for 1, 8 and 32 clients: tokens per second from the first request to the last byte, the ratio (the
 median of those of the rounds, its range beside it), and the times to the first token and to the end of a request.
 
-Then 8 prompts at a time through our server, 8 clients, beside the same prompts through `routeopd generate` with its own
-seconds (without start and loading): the tokens must be the same, the ratio is what HTTP and streaming cost.
+Then 8 prompts at a time through our server, 8 clients, answered whole and streamed, beside the same prompts through `routeopd
+generate` with its own seconds (without start and loading): the tokens must be the same, the ratios are what HTTP and streaming cost.
 
 Exits 1 when a target is missed, when tokens differ, and when the machine was too busy to tell. Standard library only.
 """
@@ -116,11 +116,11 @@ class Session:
     def prompts(self, count: int) -> list[list[int]]:
         return [[self.random.choice(self.ids) for _ in range(PROMPT)] for _ in range(count)]
 
-    def load(self, name: str, prompts: list[list[int]], clients: int, new: int = NEW) -> Load:
+    def load(self, name: str, prompts: list[list[int]], clients: int, new: int = NEW, stream: bool = True) -> Load:
         self.turn(name)
         server = self.servers[name]
         bodies = [json.dumps({"model": "m", "prompt": prompt, "max_tokens": new, "temperature": 0, "ignore_eos": True,
-                              "stream": True, "return_token_ids": True}).encode() for prompt in prompts]
+                              "stream": stream, "return_token_ids": True}).encode() for prompt in prompts]
         machine, theirs, mine = machine_seconds(), server.cpu_seconds(), time.process_time()
         try:
             answers = streams.run(server.port, [bodies[client::clients] for client in range(clients)])
@@ -206,29 +206,31 @@ def generate(program: str, model: str, prompts: list[list[int]], work: pathlib.P
     return float(json.loads(answer.stdout)["seconds"]), [row["ids"] for row in rows], max(0.0, others / (time.monotonic() - start))
 
 
-def overhead(session: Session, args: argparse.Namespace, work: pathlib.Path, rounds: int) -> Row:
-    served: list[float] = []
-    local: list[float] = []
-    others = 0.0
+def overhead(session: Session, args: argparse.Namespace, work: pathlib.Path, rounds: int) -> list[Row]:
+    seconds: dict[str, list[float]] = {"whole": [], "streamed": [], "generate": []}
+    others = dict.fromkeys(seconds, 0.0)
     for number in range(rounds + 1):  # the first one warms up
         prompts = session.prompts(OVERHEAD_CLIENTS)
         ids: dict[str, list[list[int]]] = {}
-        for way in ("serve", "generate") if number % 2 else ("generate", "serve"):
-            if way == "serve":
-                load = session.load("ours", prompts, OVERHEAD_CLIENTS)
-                seconds, ids[way], busy = load.seconds, load.ids, load.others
-            else:
+        for way in list(seconds)[number % 3:] + list(seconds)[:number % 3]:
+            if way == "generate":
                 session.turn("")
-                seconds, ids[way], busy = generate(args.program, args.model, prompts, work)
+                time.sleep(SETTLE)
+                took, ids[way], busy = generate(args.program, args.model, prompts, work)
+            else:
+                load = session.load("ours", prompts, OVERHEAD_CLIENTS, stream=way == "streamed")
+                took, ids[way], busy = load.seconds, load.ids, load.others
             if number:
-                others = max(others, busy)
-                (served if way == "serve" else local).append(seconds)
-        if ids["serve"] != ids["generate"]:
+                others[way] = max(others[way], busy)
+                seconds[way].append(took)
+        if any(ids[way] != ids["generate"] for way in seconds):
             raise EngineError("ours: the server gave other ids than generate.")
         if number:
-            print(f"  overhead, round {number}: served {served[-1]:.2f}, generate {local[-1]:.2f} s", file=sys.stderr, flush=True)
-    return Row(f"{OVERHEAD_CLIENTS} requests served ÷ generate", statistics.median(served), statistics.median(local), "s",
-               [a / b for a, b in zip(served, local)], f"<= {OVERHEAD:g}", others)
+            print(f"  overhead, round {number}: " + ", ".join(f"{way} {took[-1]:.2f} s" for way, took in seconds.items()),
+                  file=sys.stderr, flush=True)
+    return [Row(f"{OVERHEAD_CLIENTS} requests, {way} ÷ generate", statistics.median(seconds[way]), statistics.median(seconds["generate"]), "s",
+                [a / b for a, b in zip(seconds[way], seconds["generate"])], f"<= {OVERHEAD:g}", max(others[way], others["generate"]))
+            for way in ("whole", "streamed")]
 
 
 def arguments() -> argparse.Namespace:
@@ -280,7 +282,7 @@ def main() -> None:
             row, latency = under_load(session, clients, rounds, 1 if args.quick else REQUESTS[clients])
             rows.append(row)
             latencies.append(latency)
-        rows.append(overhead(session, args, work, rounds if args.quick else max(5, rounds)))
+        rows += overhead(session, args, work, rounds if args.quick else max(7, rounds))
 
     print(f"\n{'what':42} {'ours':>9} {'peer':>9} {'':9} {'ratio [range]':24} target")
     for row in rows:

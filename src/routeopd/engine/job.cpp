@@ -37,8 +37,8 @@ std::vector<Job> reading_jobs(const Rollout& rollout, const ScoreRequest& reques
     while (end < responses.size() && responses[end].prompt == responses[first].prompt)
       states += responses[end++].length;
     const auto ids_of = [&](const Response& response) {
-      return std::span(rollout.id_N).subspan(static_cast<std::size_t>(response.first_state),
-                                             static_cast<std::size_t>(response.length));
+      return std::span(rollout.id_N)
+          .subspan(static_cast<std::size_t>(response.first_state), static_cast<std::size_t>(response.length));
     };
     Job job{.name = "score",
             .prompt_ids = rollout.prompt_ids_P[static_cast<std::size_t>(responses[first].prompt)],

@@ -203,7 +203,8 @@ void JobRunner::read_with_ranks(const ReadRows& rows, const at::Tensor& hidden_C
   const std::int64_t columns = std::max(columns_of(job.k, parts_.head), 1), g = job.gather_columns;
   const std::int64_t real_ids = parts_.head.real_ids();
   for (std::int64_t first = 0; first < rows.count; first += static_cast<std::int64_t>(kHeldRows)) {
-    const std::int64_t count = std::min<std::int64_t>(static_cast<std::int64_t>(kHeldRows), rows.count - first);
+    const std::int64_t count =
+        std::min<std::int64_t>(static_cast<std::int64_t>(kHeldRows), rows.count - first);
     const at::Tensor part = hidden_CH.slice(0, first, first + count).contiguous();
     parts_.head.hold(part, columns, held_);
     store({.job = &job, .first = rows.first + first, .count = count}, held_.scores, 0, part);

@@ -53,7 +53,8 @@ void LocalEngine::check_job(const Job& job) const {
   if (!sampling.stop.empty() && options_.tokenizer == nullptr)
     throw UserError("stop: strings are found in text, and the model's directory has no tokenizer.json");
   if (job.prompt_ids.empty()) throw UserError("{}: has no tokens; expected at least one", job.name);
-  const auto refuse_outside = [&](const std::vector<std::int32_t>& ids, std::int32_t least, std::int64_t limit) {
+  const auto refuse_outside = [&](const std::vector<std::int32_t>& ids, std::int32_t least,
+                                  std::int64_t limit) {
     const auto wrong =
         std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) { return id < least || id >= limit; });
     if (wrong != ids.end())

@@ -72,7 +72,8 @@ class LocalEngine : public Engine {
   KvPlan kv_plan() const;
   std::unique_ptr<JobRunner> make_runner(const KvPlan& kv);
 
-  // After refresh(), before the next step of a runner: lays out the weights anew.
+  // Lays out the weights now, where that is still to be done: after refresh(), before the next step of a
+  // runner.
   void take_over_weights() { prepare(0); }
 
   const GenerationStats& last_generation() const { return stats_; }

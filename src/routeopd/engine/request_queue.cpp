@@ -27,8 +27,24 @@ RequestQueue::RequestQueue(LocalEngine& engine, Options options)
     : engine_(engine), options_(options), kv_(engine.kv_plan()), version_(options.weights_version) {
   if (kv_.blocks < 1) throw UserError("kv_memory: holds no block of keys and values; give it more");
   stats_ = {.blocks_total = kv_.blocks, .block_bytes = kv_.block_bytes, .weights_version = version_};
-  runner_ = engine_.make_runner(kv_);
-  thread_ = std::thread([this] { serve(); });
+  // The engine computes on its own thread from the first moment on: see base/run_apart.h.
+  std::promise<void> ready;
+  thread_ = std::thread([&, this] {
+    try {
+      runner_ = engine_.make_runner(kv_);
+      ready.set_value();
+    } catch (...) {
+      ready.set_exception(std::current_exception());
+      return;
+    }
+    serve();
+  });
+  try {
+    ready.get_future().get();
+  } catch (...) {
+    thread_.join();
+    throw;
+  }
 }
 
 RequestQueue::~RequestQueue() {
@@ -148,8 +164,10 @@ void RequestQueue::serve() {
     stats_.blocks_used = runner_->pool().total() - runner_->pool().free();
   }
   for (Entry& entry : left) {
-    if (entry.active) tell(*entry.active, Ending::kStopped, "the server is shutting down");
-    else entry.changed->set_exception(std::make_exception_ptr(QueueFull("the server is shutting down")));
+    if (entry.active)
+      tell(*entry.active, Ending::kStopped, "the server is shutting down");
+    else
+      entry.changed->set_exception(std::make_exception_ptr(QueueFull("the server is shutting down")));
   }
 }
 
@@ -295,16 +313,16 @@ void RequestQueue::tell_token(const Sequence& sequence) {
   if (found == by_job_.end()) return;
   const Active& active = *found->second;
   const auto k = static_cast<std::size_t>(std::min(sequence.job->capture.k, engine_.real_ids()));
-  active.request.listener->token({.job = active.place_of(sequence.job),
-                                  .sample = sequence.sample,
-                                  .id = sequence.tokens.back(),
-                                  .logprob = sequence.logprobs.back(),
-                                  .logsumexp = k > 0 ? sequence.logsumexps.back()
-                                                     : std::numeric_limits<float>::quiet_NaN(),
-                                  .top_ids = std::span(sequence.top_ids).last(k),
-                                  .top_logits = std::span(sequence.top_logits).last(k),
-                                  .ended = sequence.ended,
-                                  .finish = sequence.finish});
+  active.request.listener->token(
+      {.job = active.place_of(sequence.job),
+       .sample = sequence.sample,
+       .id = sequence.tokens.back(),
+       .logprob = sequence.logprobs.back(),
+       .logsumexp = k > 0 ? sequence.logsumexps.back() : std::numeric_limits<float>::quiet_NaN(),
+       .top_ids = std::span(sequence.top_ids).last(k),
+       .top_logits = std::span(sequence.top_logits).last(k),
+       .ended = sequence.ended,
+       .finish = sequence.finish});
 }
 
 // Takes the request out of the batch and tells its listener.

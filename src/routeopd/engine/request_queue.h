@@ -47,8 +47,8 @@ enum class Ending {
 
 struct Outcome {
   Ending ending = Ending::kDone;
-  std::string message;                // why, unless done
-  std::int64_t weights_version = 0;   // of all values
+  std::string message;                 // why, unless done
+  std::int64_t weights_version = 0;    // of all values
   std::vector<JobResult> results_J{};  // of the request's jobs, where done
 };
 
@@ -75,12 +75,12 @@ class QueueFull : public UserError {
 };
 
 struct QueueStats {
-  std::int64_t waiting = 0, running = 0;         // requests
-  std::int64_t responses_running = 0;            // being written or read
+  std::int64_t waiting = 0, running = 0;  // requests
+  std::int64_t responses_running = 0;     // being written or read
   std::int64_t blocks_total = 0, blocks_used = 0;
   std::int64_t block_bytes = 0;
   std::int64_t tokens_read = 0, tokens_written = 0, steps = 0, evictions = 0;  // since the start
-  std::int64_t cancelled = 0;  // requests, since the start
+  std::int64_t cancelled = 0;                                                  // requests, since the start
   std::int64_t weights_version = 0;
 };
 

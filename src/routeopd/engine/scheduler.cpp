@@ -126,9 +126,10 @@ void Scheduler::read_running(std::int64_t& budget, StepPlan& plan) {
       const std::int64_t unread = std::ssize(sequence->tokens) - sequence->read;
       if ((unread > 1) != many || unread == 0 || budget == 0) continue;
       const std::int64_t count = std::min(unread, budget), before = sequence->read;
-      const std::int64_t first = plan.batch.add_run(
-          std::span(sequence->tokens).subspan(static_cast<std::size_t>(before), static_cast<std::size_t>(count)),
-          before, sequence->table);
+      const std::int64_t first =
+          plan.batch.add_run(std::span(sequence->tokens)
+                                 .subspan(static_cast<std::size_t>(before), static_cast<std::size_t>(count)),
+                             before, sequence->table);
       sequence->read += count;
       budget -= count;
       if (sequence->is_given()) {
@@ -177,10 +178,10 @@ void Scheduler::read_prompts(std::int64_t& budget, StepPlan& plan) {
       responses_wait = true;
       continue;
     }
-    const std::int64_t first = plan.batch.add_run(std::span(reading.job->prompt_ids)
-                                                      .subspan(static_cast<std::size_t>(before),
-                                                               static_cast<std::size_t>(count)),
-                                                  before, reading.table);
+    const std::int64_t first =
+        plan.batch.add_run(std::span(reading.job->prompt_ids)
+                               .subspan(static_cast<std::size_t>(before), static_cast<std::size_t>(count)),
+                           before, reading.table);
     reading.read += count;
     budget -= count;
     take_prompt_rows(reading, first - before, before + count, plan);
@@ -192,7 +193,8 @@ void Scheduler::read_prompts(std::int64_t& budget, StepPlan& plan) {
 
 // The prompt's own rows that its tokens up to `end` give; token p stands at `base` + p of the batch. Its last
 // token predicts nothing of the prompt.
-void Scheduler::take_prompt_rows(PromptReading& reading, std::int64_t base, std::int64_t end, StepPlan& plan) {
+void Scheduler::take_prompt_rows(PromptReading& reading, std::int64_t base, std::int64_t end,
+                                 StepPlan& plan) {
   const Job& job = *reading.job;
   if (job.prompt_from == 0) return;
   const std::int64_t from = job.prompt_from - 1 + reading.taken;  // the token that predicts the next row
@@ -221,7 +223,8 @@ void Scheduler::begin_responses(StepPlan& plan) {
         continue;
       }
       std::int64_t row = job.prompt_rows();
-      for (std::size_t g = job.samples.size(); g < place; ++g) row += std::ssize(job.given[g - job.samples.size()]);
+      for (std::size_t g = job.samples.size(); g < place; ++g)
+        row += std::ssize(job.given[g - job.samples.size()]);
       const bool short_one = job.given[place - job.samples.size()].size() == 1;
       if (!short_one && !may_begin(*reading)) break;
       plan.reads.push_back({.job = &job, .first = row, .count = 1, .prompt = reading.get()});
@@ -244,9 +247,8 @@ bool Scheduler::may_begin(const PromptReading& reading) const {
   const std::size_t place = reading.begun;
   const bool last = place + 1 == job.responses();
   const std::int64_t prompt = std::ssize(job.prompt_ids);
-  const std::int64_t own = place < job.samples.size()
-                               ? 0
-                               : std::ssize(job.given[place - job.samples.size()]) - 1;
+  const std::int64_t own =
+      place < job.samples.size() ? 0 : std::ssize(job.given[place - job.samples.size()]) - 1;
   const std::int64_t held = last ? std::ssize(reading.table) : prompt / kernels::kBlockPositions;
   const std::int64_t blocks = blocks_for(prompt + own) - held;
   return blocks == 0 || fits(blocks);

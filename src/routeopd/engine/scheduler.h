@@ -26,9 +26,9 @@ struct PromptReading {
   const Job* job = nullptr;
   std::vector<std::int32_t> table{};
   std::int64_t read = 0;
-  std::int64_t taken = 0;       // rows of its own that were handed over
-  std::size_t begun = 0;        // responses that have begun: those to write, then those given
-  std::vector<float> hidden_H{}; // of its last token; empty until that is read
+  std::int64_t taken = 0;         // rows of its own that were handed over
+  std::size_t begun = 0;          // responses that have begun: those to write, then those given
+  std::vector<float> hidden_H{};  // of its last token; empty until that is read
 };
 
 // A state that tokens are drawn from after the forward: one response's next token, or several responses'
@@ -42,9 +42,10 @@ struct SampledState {
 // Consecutive rows of a job whose values are to be read off states.
 struct ReadRows {
   const Job* job = nullptr;
-  std::int64_t first = 0, count = 0;      // rows of the job
-  std::int64_t state = -1;                // the first one's, of the forward's hidden states
-  const PromptReading* prompt = nullptr;  // or one row, of the state at the end of a prompt that was read earlier
+  std::int64_t first = 0, count = 0;  // rows of the job
+  std::int64_t state = -1;            // the first one's, of the forward's hidden states
+  const PromptReading* prompt =
+      nullptr;  // or one row, of the state at the end of a prompt that was read earlier
 };
 
 struct StepPlan {

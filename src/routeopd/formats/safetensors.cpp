@@ -237,8 +237,8 @@ const TensorView* Safetensors::find(const std::string& name) const {
 namespace {
 
 // The header's length and the header, of tensors in the order given. Errors begin with `where`.
-std::string header_of(const std::vector<TensorView>& tensors, const std::map<std::string, std::string>& metadata,
-                      const std::string& where) {
+std::string header_of(const std::vector<TensorView>& tensors,
+                      const std::map<std::string, std::string>& metadata, const std::string& where) {
   nlohmann::ordered_json entries = nlohmann::ordered_json::object();
   if (!metadata.empty()) entries[std::string(kMetadata)] = metadata;
   std::uint64_t offset = 0;

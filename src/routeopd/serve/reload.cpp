@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "routeopd/base/fields.h"
+#include "routeopd/base/run_apart.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/model/model_files.h"
 #include "routeopd/serve/errors.h"
@@ -47,7 +48,7 @@ void Reloader::reload(const std::string& path, std::int64_t version) {
   const std::filesystem::path directory = checked(path);
   const std::unique_lock lock(one_at_a_time_, std::try_to_lock);
   if (!lock) throw ApiError(409, "reload: another one is under way");
-  const model::Model fresh = model::load_model(directory);
+  const model::Model fresh = run_apart([&] { return model::load_model(directory); });
   check_same_shape(model_, fresh);
   queue_.between_requests(
       [&](engine::LocalEngine& engine) {
