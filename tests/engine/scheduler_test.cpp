@@ -26,8 +26,8 @@ class Machine {
                                                 std::int32_t to) { memory_[size(to)] = memory_[size(from)]; },
                            .begin = [](Sequence&) {}}) {}
 
-  // Runs to the end; how many responses were written. Jobs come one by one, `apart` steps after each other, and
-  // every `removed`-th is taken out two steps after it came (0: none).
+  // Runs to the end; how many responses were written. Jobs come one by one, `apart` steps after each other,
+  // and every `removed`-th is taken out two steps after it came (0: none).
   std::int64_t run(std::int64_t apart = 0, std::size_t removed = 0) {
     std::size_t next = 0;
     for (std::int64_t step = 0; next < jobs_.size() || !scheduler_.done(); ++step) {

@@ -1,4 +1,5 @@
-// Clients that are slow, silent, many, too large, malformed or gone: each is dealt with, and holds back nobody.
+// Clients that are slow, silent, many, too large, malformed or gone: each is dealt with, and holds back
+// nobody.
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <sys/resource.h>

@@ -155,8 +155,8 @@ at::Tensor JobRunner::hidden_of(const ReadRows& rows, const at::Tensor& hidden_W
                        at::kFloat);
 }
 
-// All rows of the step go through the head in one walk over the vocabulary, with the widest top-k and the most
-// ids that any of them asks for; each takes the columns that are its own.
+// All rows of the step go through the head in one walk over the vocabulary, with the widest top-k and the
+// most ids that any of them asks for; each takes the columns that are its own.
 void JobRunner::read_rows(const StepPlan& plan, const at::Tensor& hidden_WH) {
   std::vector<const ReadRows*> plain;
   std::int64_t count = 0, columns = 1, gathers = 0;

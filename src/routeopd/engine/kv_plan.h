@@ -34,8 +34,8 @@ KvPlan all_blocks(const formats::ModelConfig& config, std::int64_t limit);
 // Throws UserError with the numbers where a job can never fit into `blocks`.
 void check_fits(const Job& job, const KvPlan& kv);
 
-// Blocks for these jobs at once, as far as `limit` allows, as above. At most `step_tokens` responses are under way
-// at a time. Throws as check_fits().
+// Blocks for these jobs at once, as far as `limit` allows, as above. At most `step_tokens` responses are
+// under way at a time. Throws as check_fits().
 KvPlan plan_kv(const formats::ModelConfig& config, std::span<const Job> jobs, std::int64_t limit,
                std::int64_t step_tokens);
 

@@ -67,8 +67,8 @@ class LocalEngine : public Engine {
   // tokenizer. Any thread may call it.
   void check_job(const Job& job) const;
 
-  // All blocks that LocalOptions::kv_bytes allows, and a runner of jobs on blocks. The engine serves nobody else
-  // while the runner is in use.
+  // All blocks that LocalOptions::kv_bytes allows, and a runner of jobs on blocks. The engine serves nobody
+  // else while the runner is in use.
   KvPlan kv_plan() const;
   std::unique_ptr<JobRunner> make_runner(const KvPlan& kv);
 

@@ -154,8 +154,8 @@ void Scheduler::read_running(std::int64_t& budget, StepPlan& plan) {
   }
 }
 
-// A prompt whose responses wait for blocks holds back those behind it that have none yet: they would take what
-// it waits for.
+// A prompt whose responses wait for blocks holds back those behind it that have none yet: they would take
+// what it waits for.
 void Scheduler::read_prompts(std::int64_t& budget, StepPlan& plan) {
   bool responses_wait = false;
   for (std::size_t i = 0; budget > 0; ++i) {

@@ -153,8 +153,8 @@ void Session::abandon() {
   send(500, {}, hub_.options.error_type, hub_.error_body(500, "the server failed to answer this request"));
 }
 
-// An answer of the server's own, after which the connection closes: what follows the request is not known, or not
-// wanted.
+// An answer of the server's own, after which the connection closes: what follows the request is not known,
+// or not wanted.
 void Session::fail(int status, std::string_view message) {
   if (parser_ && parser_->is_header_done()) {
     version_ = parser_->get().version() == 10 ? 10 : 11;

@@ -51,7 +51,8 @@ class Reply {
 
   // Called once if the client goes away before its answer is complete, or the server stops; at once if it is
   // gone already. It runs on the thread of the connections: short, and without throwing. (Asked for after the
-  // server has stopped, it runs on the asking thread.) A client that closes only its sending half is gone, too.
+  // server has stopped, it runs on the asking thread.) A client that closes only its sending half is gone,
+  // too.
   virtual void on_gone(std::function<void()> call) = 0;
 
   // Status and bytes sent, header included, once the answer has been written or given up; for an access log.

@@ -19,8 +19,9 @@ namespace http = boost::beast::http;
 
 constexpr std::chrono::milliseconds kPollPeriod{25};
 constexpr std::chrono::milliseconds kCancelPeriod{20};
-// How long, and how much, a connection that is closed is still read, so that the client gets to see the answer:
-// closing a socket with unread bytes resets the connection, and takes with it what the client has not read.
+// How long, and how much, a connection that is closed is still read, so that the client gets to see the
+// answer: closing a socket with unread bytes resets the connection, and takes with it what the client has
+// not read.
 constexpr std::chrono::milliseconds kDrainTime{2'000};
 constexpr std::int64_t kDrainBytes = 128LL << 20U;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -81,7 +82,8 @@ void Session::leave_idle() {
   if (state_ == State::kIdle) hub_.idle.erase(idle_place_);
 }
 
-// One wait serves connections that are idle and those whose answer is pending, and goes on from one to the other.
+// One wait serves connections that are idle and those whose answer is pending, and goes on from one to the
+// other.
 void Session::wait_readable() {
   if (waiting_) return;
   waiting_ = true;
@@ -94,9 +96,9 @@ void Session::wait_readable() {
                      }));
 }
 
-// There is something to read while an answer is pending: the end of the connection, or bytes of a next request.
-// Those stay where they are, so waiting for more would return at once; the end behind them is looked for now and
-// then.
+// There is something to read while an answer is pending: the end of the connection, or bytes of a next
+// request. Those stay where they are, so waiting for more would return at once; the end behind them is
+// looked for now and then.
 void Session::check_gone() {
   pollfd query{.fd = socket_.native_handle(), .events = POLLIN | POLLRDHUP, .revents = 0};
   if (::poll(&query, 1, 0) < 0) query.revents = 0;
@@ -204,8 +206,8 @@ void Session::stop_requests() {
   if (state_ == State::kReading && read_failure_ == 0) give_up_reading(503);
 }
 
-// A read that is between two of its steps is not cancelled, and goes on: the deadline asks again until the read
-// has returned.
+// A read that is between two of its steps is not cancelled, and goes on: the deadline asks again until the
+// read has returned.
 void Session::give_up_reading(int status) {
   read_failure_ = status;
   ErrorCode ignored;
@@ -213,8 +215,8 @@ void Session::give_up_reading(int status) {
   set_deadline(SteadyClock::now() + kCancelPeriod);
 }
 
-// Bytes in the socket that the client has not taken. A socket that was full reports that it can be written again
-// only when a third of its megabytes is free: a slow client takes bytes long before.
+// Bytes in the socket that the client has not taken. A socket that was full reports that it can be written
+// again only when a third of its megabytes is free: a slow client takes bytes long before.
 int Session::untaken_bytes() {
   int bytes = 0;
   return ::ioctl(socket_.native_handle(), SIOCOUTQ, &bytes) == 0 ? bytes : 0;

@@ -1,5 +1,5 @@
-// One connection of an HttpServer, and what connections share. Private to the http_*.cpp files of this folder:
-// it includes Asio and Beast, which take seconds to compile.
+// One connection of an HttpServer, and what connections share. Private to the http_*.cpp files of this
+// folder: it includes Asio and Beast, which take seconds to compile.
 //
 // Everything here lives on the thread of the connections, except where a comment names another. Other threads
 // reach it through a Gate alone.
@@ -32,13 +32,14 @@ class Session;
 using ErrorCode = boost::system::error_code;
 using SteadyClock = std::chrono::steady_clock;
 
-// The way into the thread of the connections, for as long as there is one. Replies keep it, so they may outlive
-// the server.
+// The way into the thread of the connections, for as long as there is one. Replies keep it, so they may
+// outlive the server.
 class Gate {
  public:
   explicit Gate(boost::asio::io_context& io) : io_(&io) {}
 
-  // Any thread. What comes from one thread runs in its order. False, and nothing is run, once the gate is shut.
+  // Any thread. What comes from one thread runs in its order. False, and nothing is run, once the gate is
+  // shut.
   template <class Work>
   bool post(Work& work) {
     const std::lock_guard lock(mutex_);
@@ -157,11 +158,11 @@ struct GrowingBody {
   };
 };
 
-// Reads a request, waits for its answer, writes it, and begins again; requests that a client sends before it has
-// its answer stay in the socket meanwhile.
+// Reads a request, waits for its answer, writes it, and begins again; requests that a client sends before it
+// has its answer stay in the socket meanwhile.
 //
-// While an answer is pending the socket is watched, and a client that closes is gone. So is one that closes only
-// its sending half: it cannot be told from one that has left, and hardly any client does so.
+// While an answer is pending the socket is watched, and a client that closes is gone. So is one that closes
+// only its sending half: it cannot be told from one that has left, and hardly any client does so.
 class Session : public std::enable_shared_from_this<Session> {
  public:
   Session(Hub& hub, boost::asio::ip::tcp::socket socket);
