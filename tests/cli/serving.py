@@ -11,9 +11,9 @@ import subprocess
 import tempfile
 import time
 import unittest
-import urllib.parse
 
 CODES = {"F32": "f", "I32": "i", "I64": "q"}
+PROMPTS = 12
 
 
 class Server:
@@ -118,5 +118,29 @@ def events(body):
     return [json.loads(part.removeprefix("data: ")) for part in parts[:-2]]
 
 
-def host_of(url):
-    return urllib.parse.urlsplit(url).netloc
+def run(program, *arguments, stdin=""):
+    """The lines that a command prints, in the order of its input."""
+    answer = subprocess.run([program, *map(str, arguments)], input=stdin, text=True, capture_output=True, timeout=300)
+    assert answer.returncode == 0, answer.stderr
+    lines = [json.loads(line) for line in answer.stdout.splitlines()]
+    return sorted(lines, key=lambda line: (int(line["id"]), line["sample"])) if "sample" in lines[0] else lines
+
+
+class Reference:
+    """What the commands give: `written` by generate --n 3 --seed 5 --k 4, `scored` by score --k 4 of each whole text."""
+
+    def __init__(self, program, lab):
+        model = lab / "teacher"
+        with open(lab / "heldout.jsonl") as file:
+            problems = [json.loads(next(file)) for _ in range(PROMPTS)]
+        self.texts = [f"Problem: {row['problem']}\nSolution:" for row in problems]
+        stdin = "".join(json.dumps({"prompt": text}) + "\n" for text in self.texts)
+        how = ("--model", model, "--max-new", 40, "--seed", 5, "--quiet")
+        self.written = run(program, "generate", *how, "--n", 3, "--k", 4, stdin=stdin)
+        self.stopped = run(program, "generate", *how, "--stop", " plus", "--stop", "answer", stdin=stdin)
+        self.greedy = run(program, "generate", *how, "--temperature", 0, "--ignore-eos", stdin=stdin)
+        self.cooled = run(program, "generate", *how, "--temperature", 0.7, "--top-p", 0.9, "--top-k", 20, stdin=stdin)
+        wholes = [row["prompt_ids"] + row["ids"] for row in self.written[::3]]
+        self.scored = run(program, "score", "--model", model, "--k", 4, "--quiet",
+                          stdin="".join(json.dumps({"ids": ids, "gather": [[7, 9]] * len(ids)}) + "\n" for ids in wholes))
+        self.wholes = wholes

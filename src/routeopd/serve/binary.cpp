@@ -30,11 +30,16 @@ class BinaryListener : public engine::Listener {
   void begun(std::int64_t) override {}
   void token(const engine::WrittenToken&) override {}
   void ended(engine::Outcome outcome) override {
-    service_.worker().post([this_service = &service_, call = call_, build = build_,
-                            outcome = std::make_shared<engine::Outcome>(std::move(outcome))] {
-      if (outcome->ending != engine::Ending::kDone)
-        return this_service->send_error(call, status_of(outcome->ending), outcome->message);
-      this_service->send(call, 200, kSafetensors, build(*outcome), outcome->weights_version);
+    service_.worker().post([service = &service_, call = call_, build = build_,
+                            kept = std::make_shared<engine::Outcome>(std::move(outcome))] {
+      if (kept->ending != engine::Ending::kDone)
+        return service->send_error(call, status_of(kept->ending), kept->message, {}, kept->weights_version);
+      try {
+        service->send(call, 200, kSafetensors, build(*kept), kept->weights_version);
+      } catch (const std::exception& error) {  // memory
+        service->log(fmt::format("{} fault: {}", call.id, error.what()));
+        service->send_error(call, 500, "internal error; the server's log has the reason");
+      }
     });
   }
 
