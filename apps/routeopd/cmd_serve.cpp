@@ -1,9 +1,10 @@
 // routeopd serve: an OpenAI-compatible server on the local engine, with exact scoring for distillation.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <iostream>
 #include <memory>
 #include <mutex>
@@ -40,7 +41,12 @@ struct ServeArguments {
 void log_line(std::string_view line) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  std::fprintf(stderr, "%s %.*s\n", text.data(), static_cast<int>(line.size()), line.data());
 }
 
 std::string key_of(const std::string& variable) {
@@ -93,14 +99,16 @@ void run_serve(const ServeArguments& arguments) {
   for (const std::string& setting : service.model().defaults.ignored)
     if (!arguments.quiet)
       log_line("routeopd: generation_config.json: " + setting + " is not supported and ignored");
-  net::HttpServer server({.host = arguments.host,
-                          .port = arguments.port,
-                          .most_connections = arguments.most_connections,
-                          .most_body_bytes = static_cast<std::int64_t>(arguments.most_body),
-                          .read_time = milliseconds_of(arguments.read_seconds),
-                          .error_body = serve::Service::server_error_body,
-                          .log = log_line},
-                         service.handler());
+  net::HttpServer server(
+      {.host = arguments.host,
+       .port = arguments.port,
+       .most_connections = arguments.most_connections,
+       .most_body_bytes = static_cast<std::int64_t>(arguments.most_body),
+       .read_time = milliseconds_of(arguments.read_seconds),
+       .error_body = serve::Service::server_error_body,
+       .own_answer = [&](int status, std::string_view client) { return service.own_answer(status, client); },
+       .log = log_line},
+      service.handler());
 
   const bool is_ip6 = arguments.host.find(':') != std::string::npos;
   const engine::KvPlan& kv = queue.kv();
@@ -121,8 +129,9 @@ void run_serve(const ServeArguments& arguments) {
   }
   const std::int64_t left = queue.stats().running + queue.stats().waiting;
   if (!arguments.quiet && left > 0)
-    log_line(fmt::format("routeopd: finishing {} requests within {:g} s; a second signal ends at once", left,
-                         arguments.drain));
+    log_line(
+        fmt::format("routeopd: finishing what is under way ({}) within {:g} s; a second signal ends at once",
+                    left, arguments.drain));
   server.stop_accepting();
   queue.stop(milliseconds_of(arguments.drain));
   server.stop(std::chrono::seconds(5));  // for the last answers to go out

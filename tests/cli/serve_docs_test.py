@@ -25,7 +25,7 @@ def free_port():
 class Page(unittest.TestCase):
     def test_every_block_runs(self):
         page = (SOURCE / "docs/serve.md").read_text()
-        for port in ("8000", "8001"):
+        for port in ("8000", "8001", "8002"):
             page = page.replace(port, str(free_port()))
         clients = subprocess.run([SOURCE / "scripts/clients.sh"], text=True, capture_output=True)
         blocks = re.findall(r"^```(\w+)\n(.*?)^```$", page, re.M | re.S)
@@ -57,6 +57,7 @@ class Page(unittest.TestCase):
         self.assertIn("routeopd_kv_blocks_used 0", second)
         self.assertNotIn('"error"', done.stdout)
         self.assertIn('"id":"teacher"', outputs[-1])
+        self.assertIn('"role":"assistant"', next(output for output in outputs if "chat.completion" in output))
         if skipped:
             self.skipTest(f"all but the openai package's block: {clients.stderr.strip()}")
 

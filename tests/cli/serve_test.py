@@ -231,6 +231,8 @@ class Refusals(unittest.TestCase):
         self.refuses("/v1/completions", {"prompt": [1, 1.5], "max_tokens": 2}, "prompt")
 
     def test_other_paths_models_and_methods(self):
+        self.assertEqual(server.json("/v1/models/m"), server.json("/v1/models")["data"][0])
+        self.refuses("/v1/models/other", {}, "other", status=404)
         self.refuses("/v1/nothing", {}, "/v1/nothing", status=404)
         self.refuses("/v1/completions", {"prompt": "a", "model": "other"}, "other", status=404)
         self.assertEqual(server.ask("GET", "/v1/completions")[0], 405)
@@ -293,8 +295,13 @@ class Limits(unittest.TestCase):
             time.sleep(0.1)
         for one in slow:
             one.settimeout(10)
-            self.assertIn(b" 408 ", one.recv(4096).split(b"\r\n")[0])
+            answer = one.recv(4096)
+            self.assertIn(b" 408 ", answer.split(b"\r\n")[0])
+            self.assertIn(b"\r\nx-weights-version: 0\r\n", answer)
             one.close()
+        counts = narrow.metrics()
+        self.assertEqual(counts['routeopd_requests_total{path="other",status="408"}'], 2)
+        self.assertEqual(counts['routeopd_requests_total{path="other",status="413"}'], 1)
 
     def test_a_thousand_connections_that_say_nothing(self):
         silent = []

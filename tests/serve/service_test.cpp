@@ -342,8 +342,9 @@ TEST(ServeMetrics, CountRequestsTokensAndTimes) {
         "routeopd_generation_tokens_total 3\n", "routeopd_responses_stopped_total 1\n",
         "routeopd_responses_at_length_total 1\n", "routeopd_kv_blocks 77\n", "routeopd_weights_version 3\n",
         "# TYPE routeopd_request_seconds histogram\n", "routeopd_request_seconds_count 2\n",
-        "routeopd_request_seconds_bucket{le=\"+Inf\"} 2\n", "routeopd_response_tokens_bucket{le=\"1\"} 1\n",
-        "routeopd_response_tokens_bucket{le=\"2\"} 2\n", "routeopd_response_tokens_sum 3\n",
+        "routeopd_request_seconds_bucket{le=\"+Inf\"} 2\n",
+        "routeopd_request_response_tokens_bucket{le=\"1\"} 1\n",
+        "routeopd_request_response_tokens_bucket{le=\"2\"} 2\n", "routeopd_request_response_tokens_sum 3\n",
         "routeopd_request_waiting_seconds_count 1\n"})
     EXPECT_THAT(metrics->text, HasSubstr(line));
 }

@@ -167,8 +167,7 @@ void Session::fail(int status, std::string_view message) {
   state_ = State::kAnswering;
   stage_ = Stage::kNothing;
   keep_alive_ = false;
-  const Headers retry{{"Retry-After", "1"}};
-  send(status, status == 503 ? retry : Headers{}, hub_.options.error_type, hub_.error_body(status, message));
+  send(status, hub_.own_answer(status, client_), hub_.options.error_type, hub_.error_body(status, message));
 }
 
 void Session::push(std::string bytes) {

@@ -96,6 +96,17 @@ std::string Hub::error_body(int status, std::string_view message) const {
   return nlohmann::json{{"error", message}}.dump();
 }
 
+Headers Hub::own_answer(int status, std::string_view client) const {
+  Headers headers;
+  try {
+    if (options.own_answer) headers = options.own_answer(status, client);
+  } catch (const std::exception& error) {
+    log(fmt::format("the headers of an error: {}", error.what()));
+  }
+  if (status == 503) headers.emplace_back("Retry-After", "1");
+  return headers;
+}
+
 void Hub::remove(const std::shared_ptr<Session>& session) {
   sessions.erase(session);
   open = static_cast<std::int64_t>(sessions.size());

@@ -78,6 +78,8 @@ struct ServerOptions {
   // The body of an error that the server itself answers (400, 408, 413, 431, 500, 503), and its content type.
   std::function<std::string(int status, std::string_view message)> error_body = {};
   std::string error_type = "application/json";
+  // Asked before such an answer to a request that did not arrive whole: further headers. A place to count it.
+  std::function<Headers(int status, std::string_view client)> own_answer = {};
   std::function<void(std::string_view line)> log = {};  // of faults, from any thread; may be empty
 };
 

@@ -63,6 +63,7 @@ struct Hub {
 
   void log(std::string_view line) const;  // any thread; never throws
   std::string error_body(int status, std::string_view message) const;
+  Headers own_answer(int status, std::string_view client) const;
   void remove(const std::shared_ptr<Session>& session);
 
   const ServerOptions options;

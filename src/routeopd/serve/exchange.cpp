@@ -50,7 +50,8 @@ std::int64_t longest_response(const Exchange& exchange, const Limits& limits, st
   constexpr std::int64_t kDefaultOfCompletions = 16;  // OpenAI's
   const std::int64_t most = std::min(positions, limits.most_new_tokens);
   if (asked.max_tokens.value_or(1) < 1 && (!asked.echo || asked.stream))
-    throw ApiError(400, fmt::format("max_tokens must be at least 1, got {}.", *asked.max_tokens),
+    throw ApiError(400,
+                   fmt::format("max_tokens must be at least 1 (or 0 with echo), got {}.", *asked.max_tokens),
                    "max_tokens");
   if (asked.max_tokens.value_or(0) > most)
     throw ApiError(400,

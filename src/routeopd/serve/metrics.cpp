@@ -54,8 +54,8 @@ Metrics::Metrics()
       response_lengths(token_bounds()),
       seconds_(second_bounds()) {}
 
-void Metrics::answered(const std::string& path, int status, double seconds) {
-  seconds_.observe(seconds);
+void Metrics::answered(const std::string& path, int status, std::optional<double> seconds) {
+  if (seconds) seconds_.observe(*seconds);
   const std::lock_guard lock(mutex_);
   ++requests_[{path, status}];
 }
@@ -100,8 +100,10 @@ std::string Metrics::text(const engine::QueueStats& stats) const {
   first_token_seconds.write(text, "routeopd_first_token_seconds",
                             "From arrival to the first token of a stream");
   token_seconds.write(text, "routeopd_token_seconds", "Between tokens of a streamed response");
-  prompt_lengths.write(text, "routeopd_prompt_tokens", "Tokens of a prompt");
-  response_lengths.write(text, "routeopd_response_tokens", "Tokens of a response");
+  prompt_lengths.write(text, "routeopd_request_prompt_tokens",
+                       "Tokens of a prompt, of completions and chats");
+  response_lengths.write(text, "routeopd_request_response_tokens",
+                         "Tokens of a response, of completions and chats");
   return text;
 }
 

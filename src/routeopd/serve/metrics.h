@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,8 +35,9 @@ class Metrics {
  public:
   Metrics();
 
-  // A request was answered. `path` must be one of a fixed set: each has a line of its own.
-  void answered(const std::string& path, int status, double seconds);
+  // A request was answered, some seconds after it had arrived, if it did. `path` must be one of a fixed set:
+  // each has a line of its own.
+  void answered(const std::string& path, int status, std::optional<double> seconds = {});
 
   std::atomic<std::int64_t> prompt_tokens = 0, written_tokens = 0;  // of answers
   std::atomic<std::int64_t> responses_stopped = 0, responses_at_length = 0;

@@ -114,8 +114,8 @@ OrderedJson template_options(const Parameters& asked) {
   if (asked.template_name) options["chat_template"] = *asked.template_name;
   for (const auto& [name, value] : {std::pair{"tools", &asked.tools}, {"documents", &asked.documents}}) {
     if (value->is_null()) continue;
-    if (!value->is_array() || value->empty())
-      throw ApiError(400, fmt::format("{}: expected a list that is not empty", name), name);
+    if (!value->is_array()) throw ApiError(400, fmt::format("{}: expected a list", name), name);
+    if (value->empty()) continue;  // as if it had not been sent
     options[name] = *value;
   }
   return options;

@@ -4,6 +4,21 @@
 #include "routeopd/serve/answer_json.h"
 
 namespace routeopd::serve {
+namespace {
+
+OrderedJson entry_of(const Service& service) {
+  const ServedModel& model = service.model();
+  return {{"id", model.name},
+          {"object", "model"},
+          {"created", service.started()},
+          {"owned_by", "routeopd"},
+          {"root", model.root.empty() ? model.name : model.root},
+          {"parent", nullptr},
+          {"max_model_len", model.positions},
+          {"permission", OrderedJson::array()}};
+}
+
+}  // namespace
 
 std::vector<Route> standard_routes() {
   return {
@@ -20,17 +35,11 @@ std::vector<Route> standard_routes() {
 }
 
 void answer_models(Service& service, Call call) {
-  const ServedModel& model = service.model();
-  service.send_json(call,
-                    {{"object", "list"},
-                     {"data", OrderedJson::array({{{"id", model.name},
-                                                   {"object", "model"},
-                                                   {"created", service.started()},
-                                                   {"owned_by", "routeopd"},
-                                                   {"root", model.root.empty() ? model.name : model.root},
-                                                   {"parent", nullptr},
-                                                   {"max_model_len", model.positions},
-                                                   {"permission", OrderedJson::array()}}})}});
+  service.send_json(call, {{"object", "list"}, {"data", OrderedJson::array({entry_of(service)})}});
+}
+
+void answer_model(Service& service, Call call) {
+  service.send_json(call, entry_of(service));
 }
 
 void answer_health(Service& service, Call call) {

@@ -13,6 +13,7 @@ void answer_chat(Service& service, Call call);         // POST /v1/chat/completi
 void answer_tokenize(Service& service, Call call);     // POST /tokenize
 void answer_detokenize(Service& service, Call call);   // POST /detokenize
 void answer_models(Service& service, Call call);       // GET /v1/models
+void answer_model(Service& service, Call call);        // GET /v1/models/NAME
 void answer_health(Service& service, Call call);       // GET /health
 void answer_version(Service& service, Call call);      // GET /version
 void answer_metrics(Service& service, Call call);      // GET /metrics

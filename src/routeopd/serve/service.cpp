@@ -63,6 +63,7 @@ int status_of(engine::Ending ending) {
 Service::Service(ServiceOptions options, Backend backend)
     : options_(std::move(options)), backend_(std::move(backend)), started_(seconds_now()) {
   for (Route& route : standard_routes()) add(std::move(route));
+  add({"GET", "/v1/models/" + options_.model.name, answer_model});
 }
 
 net::Handler Service::handler() {
@@ -85,7 +86,7 @@ void Service::handle(Call call) {
   if (!call.request.header("origin").empty())
     return send_error(call, 403, "Forbidden: requests of web pages (with the header Origin) are not served");
   if (!options_.key.empty() && call.request.path.starts_with(kGuarded) && !has_key(call.request))
-    return send_error(call, 401, "Unauthorized: expected the header Authorization: Bearer KEY");
+    return send_unauthorized(call);
   if (first == routes_.end())
     return send_error(call, 404, fmt::format("Not Found: there is no {} here", call.request.path));
   if (route == routes_.end()) {
@@ -115,6 +116,13 @@ void Service::handle(Call call) {
     log(fmt::format("{} fault: {}", kept.id, error.what()));
     send_error(kept, 500, "internal error; the server's log has the reason");
   }
+}
+
+void Service::send_unauthorized(const Call& call) const {
+  net::Headers with = headers(call, stats().weights_version);
+  with.emplace_back("WWW-Authenticate", "Bearer");
+  call.reply->send(401, std::move(with), "application/json",
+                   error_body(401, "Unauthorized: expected the header Authorization: Bearer KEY"));
 }
 
 bool Service::has_key(const net::IncomingRequest& request) const {
@@ -173,6 +181,13 @@ void Service::check_model(const std::optional<std::string>& name) const {
   throw ApiError(404,
                  fmt::format("The model `{}` does not exist. Valid aliases: {}.", *name, options_.model.name),
                  "model");
+}
+
+net::Headers Service::own_answer(int status, std::string_view client) {
+  metrics_.answered("other", status);
+  const std::string id = new_request_id();
+  log(fmt::format("{} {} \"-\" {}: the request did not arrive whole", client, id, status));
+  return {{"x-request-id", id}, {"x-weights-version", std::to_string(stats().weights_version)}};
 }
 
 std::string Service::server_error_body(int status, std::string_view message) {

@@ -79,6 +79,9 @@ class Service {
   // For net::ServerOptions::error_body.
   static std::string server_error_body(int status, std::string_view message);
 
+  // For net::ServerOptions::own_answer: counted and logged as other answers are.
+  net::Headers own_answer(int status, std::string_view client);
+
   const ServedModel& model() const { return options_.model; }
   const Limits& limits() const { return options_.limits; }
   const ServiceOptions& options() const { return options_; }
@@ -113,6 +116,7 @@ class Service {
  private:
   void handle(Call call);
   bool has_key(const net::IncomingRequest& request) const;
+  void send_unauthorized(const Call& call) const;
   void watch(const Call& call, std::string path);
 
   ServiceOptions options_;
