@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -67,6 +68,7 @@ milliseconds milliseconds_of(double seconds) {
 }
 
 void run_serve(const ServeArguments& arguments) {
+  std::signal(SIGPIPE, SIG_IGN);  // a reader of the log that goes away takes nothing with it
   const std::string key = key_of(arguments.key_variable);
   if (!arguments.reload_root.empty() && !std::filesystem::is_directory(arguments.reload_root))
     throw UserError("--reload-root: {} is not a directory", arguments.reload_root);
@@ -92,6 +94,7 @@ void run_serve(const ServeArguments& arguments) {
                           .version = ROUTEOPD_VERSION,
                           .key = key,
                           .log = arguments.access_log ? log_line : std::function<void(std::string_view)>(),
+                          .faults = log_line,
                           .log_prompts = arguments.log_prompts},
                          serve::backend_of(queue));
   serve::add_binary_routes(service,

@@ -106,7 +106,12 @@ class Reload(unittest.TestCase):
         shutil.copytree(LAB / "teacher", self.root / "cut")
         with open(self.root / "cut/model.safetensors", "r+b") as file:
             file.truncate(5000)
-        for path in ("other", "cut", "."):
+        shutil.copytree(LAB / "teacher", self.root / "rope")
+        config = json.loads((self.root / "rope/config.json").read_text())
+        config["rope_theta"] = 500.0
+        config.pop("rope_parameters", None)
+        (self.root / "rope/config.json").write_text(json.dumps(config))
+        for path in ("other", "cut", "rope", "."):
             with self.subTest(path):
                 self.assertEqual(self.server.ask("POST", "/v1/reload", json.dumps({"path": path, "version": 3}))[0], 400)
         for body in ("{}", '{"path": 7, "version": 1}', '{"path": "b", "version": -1}', '{"path": "b", "version": 1.5}', '{"path": "b\\u0000", "version": 1}', "x"):

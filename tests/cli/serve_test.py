@@ -267,6 +267,28 @@ class Refusals(unittest.TestCase):
                 self.assertEqual(server.ask("POST", path, body)[0], 400)
         self.assertEqual(server.ask("POST", "/v1/reload", '{"path": "x", "version": 1}')[0], 403)
 
+    def test_what_one_client_could_take_from_others(self):
+        """Names, stop strings and columns that are far too long; many jobs that are given up at once."""
+        start = time.monotonic()
+        answer = server.json("/v1/completions", {"a" * 5_000_000: 1, "prompt": "a"}, expect=400)
+        self.assertLess(len(answer["error"]["message"]), 1100)
+        self.assertLess(time.monotonic() - start, 20)
+        ids = {"ids": ("I32", [2], [1, 2]), "lengths": ("I32", [1], [2])}
+        self.assertIn("stop", server.tensors("/v1/generate", ids, expect=400, stop=["x" * 5000])["error"]["message"])
+        self.refuses("/v1/completions", {"prompt": "a", "stop": ["x" * 1000] * 5}, "bytes in all")
+        wide = {**ids, "gather_ids": ("I32", [1, 100_000], [5] * 100_000)}
+        self.assertIn("columns", server.tensors("/v1/score", wide, expect=400)["error"]["message"])
+        many = pack({"ids": ("I32", [4096], [5] * 4096), "lengths": ("I32", [4096], [1] * 4096)}, {"max_new_tokens": 200, "ignore_eos": True})
+        clients = [server.connect() for _ in range(12)]
+        for one in clients:
+            one.request("POST", "/v1/generate", many)
+        for one in clients:
+            one.sock.close()
+        start = time.monotonic()
+        server.json("/v1/completions", {"prompt": [5], "max_tokens": 1})
+        self.assertLess(time.monotonic() - start, 20)
+        self.assertEqual(server.ask("POST", "/tokenize", json.dumps({"prompt": "a" * 2_000_000}))[0], 400)
+
     def test_more_than_memory_holds(self):
         tensors = {"ids": ("I32", [1], [1]), "lengths": ("I32", [1], [1])}
         self.assertIn("in all", server.tensors("/v1/generate", tensors, expect=400, n=256, max_new_tokens=10**6, k=4000)["error"]["message"])

@@ -37,7 +37,7 @@ class Machine {
         scheduler_.add(jobs_[next++]);
       for (std::size_t j = 0; removed > 0 && j < next; j += removed) {
         if (step == apart * static_cast<std::int64_t>(j) + 2) {
-          scheduler_.remove(jobs_[j]);
+          scheduler_.remove({&jobs_[j], 1});
           removed_.insert(&jobs_[j]);
         }
       }

@@ -13,7 +13,8 @@
 namespace routeopd::engine {
 namespace {
 
-constexpr std::size_t kHeldRows = 64;  // rows of logits that are held at a time
+constexpr std::size_t kHeldRows = 64;      // rows of logits that are held at a time
+constexpr std::int64_t kWideGather = 256;  // columns: who asks for more pays for them alone
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
 std::int32_t columns_of(std::int32_t k, const model::StreamingHead& head) {
@@ -62,8 +63,10 @@ void JobRunner::add(const Job& job) {
   scheduler_.add(job);
 }
 
-void JobRunner::remove(const Job& job) {
-  if (jobs_.erase(&job) > 0) scheduler_.remove(job);
+void JobRunner::remove(std::span<const Job> jobs) {
+  std::size_t known = 0;
+  for (const Job& job : jobs) known += jobs_.erase(&job);
+  if (known > 0) scheduler_.remove(jobs);
 }
 
 StepResult JobRunner::step() {
@@ -156,22 +159,30 @@ at::Tensor JobRunner::hidden_of(const ReadRows& rows, const at::Tensor& hidden_W
 }
 
 // All rows of the step go through the head in one walk over the vocabulary, with the widest top-k and the
-// most ids that any of them asks for; each takes the columns that are its own.
+// most ids that any of them asks for; each takes the columns that are its own. Who asks for very many is read
+// alone.
 void JobRunner::read_rows(const StepPlan& plan, const at::Tensor& hidden_WH) {
   std::vector<const ReadRows*> plain;
-  std::int64_t count = 0, columns = 1, gathers = 0;
   for (const ReadRows& rows : plan.reads) {
     jobs_.at(rows.job).rows_left -= rows.count;
     if (rows.job->ranks) {
       read_with_ranks(rows, hidden_of(rows, hidden_WH));
-      continue;
+    } else if (rows.job->gather_columns > kWideGather || rows.job->k > kWideGather) {
+      read_together({&rows}, hidden_WH);
+    } else {
+      plain.push_back(&rows);
     }
-    plain.push_back(&rows);
-    count += rows.count;
-    columns = std::max<std::int64_t>(columns, columns_of(rows.job->k, parts_.head));
-    gathers = std::max(gathers, rows.job->gather_columns);
   }
-  if (plain.empty()) return;
+  if (!plain.empty()) read_together(plain, hidden_WH);
+}
+
+void JobRunner::read_together(const std::vector<const ReadRows*>& plain, const at::Tensor& hidden_WH) {
+  std::int64_t count = 0, columns = 1, gathers = 0;
+  for (const ReadRows* const rows : plain) {
+    count += rows->count;
+    columns = std::max<std::int64_t>(columns, columns_of(rows->job->k, parts_.head));
+    gathers = std::max(gathers, rows->job->gather_columns);
+  }
   std::vector<at::Tensor> hidden;
   at::Tensor gather_CG;
   if (gathers > 0) gather_CG = at::full({count, gathers}, -1, at::kInt);

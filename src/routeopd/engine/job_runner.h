@@ -55,7 +55,7 @@ class JobRunner {
   // Jobs were checked by the engine, fit into the blocks, and stay where they are until they are finished or
   // removed.
   void add(const Job& job);
-  void remove(const Job& job);
+  void remove(std::span<const Job> jobs);  // those of one request, which lie together
 
   bool idle() const { return jobs_.empty(); }
 
@@ -77,6 +77,7 @@ class JobRunner {
 
   void take_tokens(const StepPlan& plan, const at::Tensor& hidden_WH, StepResult& result);
   void read_rows(const StepPlan& plan, const at::Tensor& hidden_WH);
+  void read_together(const std::vector<const ReadRows*>& plain, const at::Tensor& hidden_WH);
   void read_with_ranks(const ReadRows& rows, const at::Tensor& hidden_CH);
   void store(const ReadRows& rows, const model::HeadScores& scores, std::int64_t at,
              const at::Tensor& hidden_CH);

@@ -6,11 +6,24 @@
 #include <limits>
 #include <utility>
 
+#include "routeopd/base/display.h"
 #include "routeopd/base/error.h"
 
 namespace routeopd::engine {
 
 using Clock = std::chrono::steady_clock;
+
+namespace {
+
+// Most that the results of a job take in memory.
+std::int64_t result_bytes(const Job& job, std::int64_t hidden_size) {
+  const std::int64_t read = 2 + 2 * std::int64_t{job.k} + job.gather_columns + (job.hidden ? hidden_size : 0);
+  const std::int64_t written = 4 + 2 * std::int64_t{job.capture.k} + (job.capture.hidden ? hidden_size : 0);
+  return static_cast<std::int64_t>(sizeof(float)) *
+         (job.rows() * read + std::ssize(job.samples) * job.sampling.max_new_tokens * written);
+}
+
+}  // namespace
 
 // A request under way. The engine's thread alone touches it once it has begun.
 struct RequestQueue::Active {
@@ -19,6 +32,7 @@ struct RequestQueue::Active {
   std::vector<JobResult> results_J;
   std::size_t jobs_left = 0;
   std::int64_t weights_version = 0;
+  std::int64_t result_bytes = 0;
 
   std::size_t place_of(const Job* job) const { return static_cast<std::size_t>(job - request.jobs.data()); }
 };
@@ -57,13 +71,23 @@ RequestQueue::Ticket RequestQueue::submit(Request request) {
     engine_.check_job(job);
     check_fits(job, kv_);
   }
+  std::int64_t bytes = 0;
+  for (const Job& job : request.jobs) bytes += result_bytes(job, engine_.model().config.hidden_size);
+  if (bytes > options_.most_result_bytes)
+    throw UserError("the answer may take {}, and {} is the limit; ask for less at a time", byte_text(bytes),
+                    byte_text(options_.most_result_bytes));
   const std::lock_guard lock(mutex_);
   if (stopping_) throw QueueFull("the server is shutting down");
   const std::int64_t there = std::ssize(waiting_) + stats_.running;
   if (there >= options_.most_requests)
     throw QueueFull("{} requests are being served or wait already; try again later", there);
+  if (promised_bytes_ > 0 && promised_bytes_ + bytes > options_.most_result_bytes)
+    throw QueueFull("the answers that are promised already may take {}; try again later",
+                    byte_text(promised_bytes_));
+  promised_bytes_ += bytes;
   auto active = std::make_unique<Active>();
   active->ticket = ++last_ticket_;
+  active->result_bytes = bytes;
   active->request = std::move(request);
   waiting_.push_back({.active = std::move(active)});
   ++stats_.waiting;
@@ -236,24 +260,32 @@ void RequestQueue::begin_waiting() {
       continue;
     }
     Active& active = *active_.emplace_back(std::move(entry.active));
-    active.weights_version = version_;
-    active.jobs_left = active.request.jobs.size();
-    active.results_J.resize(active.jobs_left);
-    active.request.listener->begun(version_);
-    for (const Job& job : active.request.jobs) {
-      by_job_.emplace(&job, &active);
-      Rollout& written = active.results_J[active.place_of(&job)].written;
-      written.prompt_ids_P.push_back(job.prompt_ids);
-      written.columns = std::min(job.capture.k, engine_.real_ids());
-      written.hidden_size = job.capture.hidden ? engine_.model().config.hidden_size : 0;
-      if (job.responses() > 0 || job.rows() > 0) {
-        runner_->add(job);
-      } else {
-        --active.jobs_left;  // a text of one token, of which nothing is to be read
-      }
+    try {
+      begin(active);
+    } catch (const std::exception& error) {  // memory
+      end(active, Ending::kFailed, error.what());
     }
-    if (active.jobs_left == 0) end(active, Ending::kDone, {});
   }
+}
+
+void RequestQueue::begin(Active& active) {
+  active.weights_version = version_;
+  active.jobs_left = active.request.jobs.size();
+  active.results_J.resize(active.jobs_left);
+  active.request.listener->begun(version_);
+  for (const Job& job : active.request.jobs) {
+    by_job_.emplace(&job, &active);
+    Rollout& written = active.results_J[active.place_of(&job)].written;
+    written.prompt_ids_P.push_back(job.prompt_ids);
+    written.columns = std::min(job.capture.k, engine_.real_ids());
+    written.hidden_size = job.capture.hidden ? engine_.model().config.hidden_size : 0;
+    if (job.responses() > 0 || job.rows() > 0) {
+      runner_->add(job);
+    } else {
+      --active.jobs_left;  // a text of one token, of which nothing is to be read
+    }
+  }
+  if (active.jobs_left == 0) end(active, Ending::kDone, {});
 }
 
 void RequestQueue::change_weights(Entry& entry) {
@@ -327,8 +359,8 @@ void RequestQueue::tell_token(const Sequence& sequence) {
 
 // Takes the request out of the batch and tells its listener.
 void RequestQueue::end(Active& active, Ending ending, std::string message) {
+  runner_->remove(active.request.jobs);
   for (const Job& job : active.request.jobs) {
-    runner_->remove(job);
     by_job_.erase(&job);
     sequences_.erase(&job);
   }
@@ -348,9 +380,10 @@ void RequestQueue::end(Active& active, Ending ending, std::string message) {
 void RequestQueue::tell(Active& active, Ending ending, std::string message) {
   Outcome outcome{.ending = ending, .message = std::move(message), .weights_version = active.weights_version};
   if (ending == Ending::kDone) outcome.results_J = std::move(active.results_J);
-  if (ending == Ending::kCancelled) {
+  {
     const std::lock_guard lock(mutex_);
-    ++stats_.cancelled;
+    promised_bytes_ -= active.result_bytes;
+    if (ending == Ending::kCancelled) ++stats_.cancelled;
   }
   active.request.listener->ended(std::move(outcome));
 }

@@ -89,8 +89,9 @@ class RequestQueue {
   using Ticket = std::uint64_t;
 
   struct Options {
-    std::int64_t most_requests = 256;  // waiting and running
-    std::int64_t weights_version = 0;  // of the weights that the engine has now
+    std::int64_t most_requests = 256;             // waiting and running
+    std::int64_t weights_version = 0;             // of the weights that the engine has now
+    std::int64_t most_result_bytes = 4LL << 30U;  // of answers that are being made, at their longest
   };
 
   // The engine must outlive the queue, and is used by no one else while the queue lives. Its blocks of keys
@@ -136,6 +137,7 @@ class RequestQueue {
   void end_expired();
   void make_calls();
   void begin_waiting();
+  void begin(Active& active);
   void change_weights(Entry& entry);
   void step();
   void tell_token(const Sequence& sequence);
@@ -152,6 +154,7 @@ class RequestQueue {
   std::vector<Ticket> cancelled_;
   std::vector<std::packaged_task<void()>> calls_;
   Ticket last_ticket_ = 0;
+  std::int64_t promised_bytes_ = 0;  // of the results of requests that wait or run
   bool stopping_ = false;
   std::chrono::steady_clock::time_point stop_at_{};
   QueueStats stats_;

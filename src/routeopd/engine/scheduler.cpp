@@ -28,10 +28,14 @@ void Scheduler::add(const Job& job) {
   jobs_.push_back(&job);
 }
 
-void Scheduler::remove(const Job& job) {
-  std::erase(jobs_, &job);
+void Scheduler::remove(std::span<const Job> jobs) {
+  const auto is_of_them = [&](const Job* job) {
+    const std::less<const Job*> before;
+    return !before(job, jobs.data()) && before(job, jobs.data() + jobs.size());
+  };
+  std::erase_if(jobs_, is_of_them);
   const auto gives_back = [&](const auto& holder) {
-    if (holder->job != &job) return false;
+    if (!is_of_them(holder->job)) return false;
     pool_.release_all(holder->table);
     return true;
   };

@@ -71,8 +71,8 @@ class Scheduler {
   // pool.
   void add(const Job& job);
 
-  // Between two steps: forgets the job and gives back its blocks.
-  void remove(const Job& job);
+  // Between two steps: forgets the jobs and gives back their blocks. One pass over all that is under way.
+  void remove(std::span<const Job> jobs);
 
   // No job has anything left to do.
   bool done() const;

@@ -74,7 +74,7 @@ class WholeAnswer : public AnswerListener, public std::enable_shared_from_this<W
     try {
       body = json_text(shape_.whole(exchange_, outcome, service_.fingerprint(outcome.weights_version)));
     } catch (const std::exception& error) {
-      service_.log(fmt::format("{} fault: {}", call_.id, error.what()));
+      service_.fault(call_, error);
       return service_.send_error(call_, 500, "internal error; the server's log has the reason", {},
                                  outcome.weights_version);
     }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "routeopd/serve/errors.h"
+#include "routeopd/serve/parameters.h"
 #include "routeopd/serve/reload.h"
 #include "routeopd/serve/tensor_body.h"
 
@@ -37,7 +38,7 @@ class BinaryListener : public engine::Listener {
       try {
         service->send(call, 200, kSafetensors, build(*kept), kept->weights_version);
       } catch (const std::exception& error) {  // memory
-        service->log(fmt::format("{} fault: {}", call.id, error.what()));
+        service->fault(call, error);
         service->send_error(call, 500, "internal error; the server's log has the reason");
       }
     });
@@ -127,6 +128,7 @@ void answer_score(Service& service, Call call) {
   const std::int64_t rows = rollout.states();
   std::int64_t gathers = 0;
   const auto asked = request.matrix("gather_ids", rows, -1, real_ids - 1, gathers);
+  limit("gather_ids: columns", gathers, real_ids);
   const auto k = static_cast<std::int32_t>(request.whole("k", 0, 0, limits.most_top));
   const bool hidden = request.flag("hidden", false);
   request.done();
@@ -186,7 +188,11 @@ std::vector<std::string> stop_strings(const std::string& setting) {
       !std::all_of(value.begin(), value.end(), [](const Json& one) { return one.is_string(); }))
     throw UserError("stop: expected a JSON list of texts, got {}", setting);
   limit("stop", std::ssize(value), 64);
-  return value.get<std::vector<std::string>>();
+  std::vector<std::string> stops = value.get<std::vector<std::string>>();
+  std::size_t bytes = 0;
+  for (const std::string& stop : stops) bytes += stop.size();
+  limit("stop: bytes in all", static_cast<std::int64_t>(bytes), std::int64_t{kMostStopBytes});
+  return stops;
 }
 
 void answer_generate(Service& service, Call call) {

@@ -35,8 +35,12 @@ std::string_view error_type(int status) {
 }  // namespace
 
 std::string error_body(int status, std::string_view message, std::string_view param) {
+  constexpr std::size_t kLongest = 1000;  // bytes: a message may repeat what a client sent
+  std::string text(message.substr(0, kLongest));
+  if (message.size() > kLongest) text += " …";
+  param = param.substr(0, kLongest);
   return json_text({{"error",
-                     {{"message", message},
+                     {{"message", text},
                       {"type", error_type(status)},
                       {"param", param.empty() ? OrderedJson() : OrderedJson(param)},
                       {"code", status}}}});

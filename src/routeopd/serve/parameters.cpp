@@ -87,7 +87,10 @@ std::vector<std::string> stops_in(const Json& value) {
   } else {
     throw UserError("expected a text or a list of at most {} texts, got {}", kMostStops, value.type_name());
   }
+  std::int64_t bytes = 0;
   for (const std::string& stop : stops) {
+    bytes += std::ssize(stop);
+    if (bytes > kMostStopBytes) throw UserError("expected at most {} bytes in all", kMostStopBytes);
     if (stop.empty() || stop.size() > kLongestStop)
       throw UserError("expected texts of 1 to {} bytes, got one of {}", kLongestStop, stop.size());
   }

@@ -16,6 +16,8 @@
 
 namespace routeopd::serve {
 
+constexpr int kMostStopBytes = 4096;  // of all stop strings of a request: every prompt's job has its own
+
 struct Parameters {
   std::optional<std::string> model;
   std::string request_id;

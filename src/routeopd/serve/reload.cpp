@@ -13,7 +13,15 @@
 namespace routeopd::serve {
 namespace {
 
+// What is computed with the weights must not change either.
 void check_same_shape(const model::Model& now, const model::Model& wanted) {
+  const formats::ModelConfig& config = wanted.config;
+  if (config.model_type != now.config.model_type || config.rope != now.config.rope ||
+      config.rms_norm_eps != now.config.rms_norm_eps || config.eos_token_ids != now.config.eos_token_ids ||
+      config.num_attention_heads != now.config.num_attention_heads)
+    throw UserError(
+        "reload: the directory's config.json computes otherwise (architecture, heads, rope, norm or end of "
+        "sequence) than the model that is served; start a server on it");
   const std::vector<model::Parameter> old = model::parameters(now), fresh = model::parameters(wanted);
   if (old.size() != fresh.size())
     throw UserError("reload: expected the {} weights of the model that is served, got {}", old.size(),
@@ -60,7 +68,7 @@ void Reloader::reload(const std::string& path, std::int64_t version) {
 
 void answer_reload(Service& service, const Call& call, Reloader& reloader) {
   const Json body = Json::parse(call.request.body, nullptr, /*allow_exceptions=*/false);
-  if (!body.is_object()) throw UserError("expected a JSON object {{\"path\", \"version\"}}");
+  if (!body.is_object()) throw UserError("expected a JSON object with path and version");
   for (const auto& [name, value] : body.items())
     if (name != "path" && name != "version") throw ApiError(400, name + ": not known here", name);
   const Json& path = formats::value_or_null(body, "path");

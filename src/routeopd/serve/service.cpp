@@ -36,6 +36,14 @@ std::string_view bearer_of(std::string_view authorization) {
   return authorization.substr(kScheme.size());
 }
 
+// What a client chose, without what could pass for another part of the line or reach a terminal.
+std::string loggable(std::string_view path) {
+  constexpr std::size_t kLongest = 200;
+  std::string text(path.substr(0, kLongest));
+  for (char& c : text) c = c > 0x20 && c < 0x7f && c != '"' ? c : '?';
+  return text;
+}
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -113,7 +121,7 @@ void Service::handle(Call call) {
   } catch (const UserError& error) {
     send_error(kept, 400, error.what());
   } catch (const std::exception& error) {
-    log(fmt::format("{} fault: {}", kept.id, error.what()));
+    fault(kept, error);
     send_error(kept, 500, "internal error; the server's log has the reason");
   }
 }
@@ -131,7 +139,7 @@ bool Service::has_key(const net::IncomingRequest& request) const {
 
 void Service::watch(const Call& call, std::string path) {
   call.reply->on_done([this, counts = call.counts, id = call.id, client = call.request.client,
-                       line = call.request.method + " " + call.request.path, path = std::move(path),
+                       line = call.request.method + " " + loggable(call.request.path), path = std::move(path),
                        arrived = call.request.arrived](int status, std::int64_t bytes) {
     const double seconds = seconds_since(arrived);
     metrics_.answered(path, status, seconds);
@@ -192,6 +200,10 @@ net::Headers Service::own_answer(int status, std::string_view client) {
 
 std::string Service::server_error_body(int status, std::string_view message) {
   return error_body(status, message);
+}
+
+void Service::fault(const Call& call, const std::exception& error) const {
+  if (options_.faults) options_.faults(fmt::format("{} fault: {}", call.id, error.what()));
 }
 
 void Service::log(std::string_view line) const {

@@ -37,10 +37,11 @@ inline Backend backend_of(engine::RequestQueue& queue) {
 struct ServiceOptions {
   ServedModel model;
   Limits limits;
-  std::string version;                             // of this program
-  std::string key;                                 // of clients; empty: none is asked for
-  std::function<void(std::string_view line)> log;  // a line per request and per fault; may be empty
-  bool log_prompts = false;                        // and the text of prompts
+  std::string version;                                // of this program
+  std::string key;                                    // of clients; empty: none is asked for
+  std::function<void(std::string_view line)> log;     // a line per request; may be empty
+  std::function<void(std::string_view line)> faults;  // of this program; may be empty
+  bool log_prompts = false;                           // and the text of prompts
 };
 
 // One request under way. Counts are for the log.
@@ -112,6 +113,7 @@ class Service {
   void check_model(const std::optional<std::string>& name) const;
 
   void log(std::string_view line) const;
+  void fault(const Call& call, const std::exception& error) const;
 
  private:
   void handle(Call call);

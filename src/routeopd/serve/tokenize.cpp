@@ -83,6 +83,9 @@ void answer_tokenize(Service& service, Call call) {
   const TokenizeAsked asked = read_tokenize(call.request.body);
   service.check_model(asked.model);
   const tokenizer::Tokenizer& tokenizer = tokenizer_of(service);
+  constexpr std::size_t kLongest = 1 << 20;  // bytes: ids and names of a text take a hundred times as much
+  if (asked.prompt.is_string() && asked.prompt.get_ref<const std::string&>().size() > kLongest)
+    throw ApiError(400, fmt::format("prompt: expected at most {} bytes", kLongest), "prompt");
   Limits limits = service.limits();  // a text may be longer than a prompt, to see how long it is
   ServedModel model = service.model();
   model.positions = limits.most_prompt_tokens = Limits{}.most_prompt_tokens;

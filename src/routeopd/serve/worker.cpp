@@ -32,7 +32,10 @@ void Worker::run() {
     std::function<void()> work = std::move(waiting_.front());
     waiting_.pop_front();
     lock.unlock();
-    work();
+    try {
+      work();
+    } catch (...) {  // for want of memory: the reply that it held is answered with 500 when it ends
+    }
     work = nullptr;  // what it holds ends before the lock
     lock.lock();
   }

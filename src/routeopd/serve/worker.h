@@ -17,7 +17,7 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // `work` must not throw. Any thread may call it.
+  // What `work` throws is dropped. Any thread may call it.
   void post(std::function<void()> work);
 
  private:
