@@ -305,8 +305,12 @@ TEST_F(Binary, NothingAskedForIsAnsweredWithNothing) {
   constexpr std::int64_t kWide = 1LL << 60U;
   const BinaryAnswer alone =
       ask("/v1/score", {tensor("ids", one), tensor("lengths", length), tensor("prompt_lengths", length),
-                        tensor("gather_ids", none, {0, kWide})});
+                        tensor("gather_ids", none, {0, 3})});
   EXPECT_THAT(alone.ids("logprobs"), IsEmpty()) << alone.reply->text;
+  const BinaryAnswer too_wide =
+      ask("/v1/score", {tensor("ids", one), tensor("lengths", length), tensor("prompt_lengths", length),
+                        tensor("gather_ids", none, {0, kWide})});
+  EXPECT_EQ(too_wide.reply->status, 400);
 
   const std::vector<std::int32_t> three = {5, 6, 7}, all = {3};
   const BinaryAnswer columns =

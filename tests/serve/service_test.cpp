@@ -118,6 +118,7 @@ TEST(Service, RoutesCanBeAddedAndTheirFaultsAreAnswered) {
   std::string log;
   ServiceOptions options = lab_options();
   options.log = [&](std::string_view line) { log += std::string(line) + "\n"; };
+  options.faults = options.log;
   TestServer server(std::move(options));
   server.service.add({"POST", "/v1/score", [](Service& service, Call call) {
                         if (call.request.body == "fault") throw std::runtime_error("broken");
