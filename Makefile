@@ -4,7 +4,7 @@
 #   make test                 build everything, then run all tests
 #   make build                the program, at build/routeopd
 #   make bench                our speed as ratios (several minutes; docs/performance.md explains each)
-#   make peers                live comparisons with transformers, tokenizers, TRL, Math-Verify, vLLM and llama.cpp, in environments of their own
+#   make peers                live comparisons with transformers, tokenizers, TRL, Math-Verify, vLLM, llama.cpp and lm-evaluation-harness, in environments of their own
 #   make fuzz                 every reader of untrusted files under libFuzzer, 10 minutes each (FUZZ_SECONDS=600)
 #   make install PREFIX=DIR   the program, as DIR/bin/routeopd
 #   make asan                 the tests under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -17,7 +17,7 @@ TORCH_PYTHON ?=
 FUZZ_SECONDS ?= 600
 JOBS ?= $(shell nproc)
 PRESET ?= release
-LEAST_CHECKS := 1430  # GoogleTest cases and script checks that `make test` must have run
+LEAST_CHECKS := 1560  # GoogleTest cases and script checks that `make test` must have run
 BUILD := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 PYTHON := $(or $(TORCH_PYTHON),$(CURDIR)/.venv/bin/python)
 

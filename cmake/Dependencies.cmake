@@ -8,6 +8,7 @@ find_package(GTest REQUIRED)
 find_package(benchmark REQUIRED)
 find_package(Threads REQUIRED)
 find_package(CURL 7.85 REQUIRED)
+find_package(Boost 1.74 REQUIRED)  # headers alone
 
 # Oniguruma ships no CMake package.
 find_path(ONIGURUMA_INCLUDE_DIR oniguruma.h REQUIRED)

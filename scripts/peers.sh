@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Live comparisons with Hugging Face's libraries (transformers, TRL, Math-Verify), vLLM and llama.cpp.
+# Live comparisons with Hugging Face's libraries (transformers, TRL, Math-Verify), vLLM, llama.cpp and lm-evaluation-harness.
 #   scripts/peers.sh PROGRAM
 #   PEERS_PYTHON=/path/to/python   use that interpreter's transformers; no .venv-peers is made
 #   PEERS_VLLM=/path/to/python     the same for vLLM and .venv-vllm (3.4 GB)
 #   PEERS_LLAMA=/path/to/python    the same for llama-cpp-python and .venv-llama (compiled for this machine)
 #   PEERS_TRL=/path/to/python      the same for TRL, which otherwise joins transformers in .venv-peers
 #   PEERS_GRADER=/path/to/python   the same for Math-Verify, which joins transformers as well
-#   PEERS_SKIP=vllm,llama,trl,grader   leave these out; "engines" leaves out the engines' speed as a whole
+#   PEERS_LMEVAL=/path/to/python   the same for lm-evaluation-harness and .venv-lmeval (1.8 GB)
+#   PEERS_SKIP=vllm,llama,trl,grader,lmeval,soak   leave these out; "engines" leaves out the engines' speed as a whole,
+#                                  "serve" the server's: its load beside vLLM's, lm-evaluation-harness on it, and its soak
+#   SOAK_SECONDS=600               how long the server is soaked
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=$1
@@ -44,9 +47,9 @@ if [ -z "${PEERS_GRADER:-}" ]; then
     touch .venv-peers/ready-grader
   fi
 fi
-# Engines to compare speed with; named ones are used as they are, others are made unless PEERS_SKIP has them.
-skipped() { case ,$skip, in *,engines,* | *,"$1",*) true ;; *) false ;; esac; }
-if ! skipped vllm && [ -z "${PEERS_VLLM:-}" ]; then
+# Engines to compare with; named ones are used as they are, others are made unless PEERS_SKIP has them.
+skipped() { case ,$skip, in *,"$1",*) true ;; *) false ;; esac; }
+if ! skipped vllm && { ! skipped engines || ! skipped serve; } && [ -z "${PEERS_VLLM:-}" ]; then
   PEERS_VLLM=.venv-vllm/bin/python
   if [ ! -e .venv-vllm/ready ]; then
     echo "peers: making .venv-vllm with vLLM"
@@ -59,13 +62,24 @@ if ! skipped vllm && [ -z "${PEERS_VLLM:-}" ]; then
     touch .venv-vllm/ready
   fi
 fi
-if ! skipped llama && [ -z "${PEERS_LLAMA:-}" ]; then
+if ! skipped llama && ! skipped engines && [ -z "${PEERS_LLAMA:-}" ]; then
   PEERS_LLAMA=.venv-llama/bin/python
   if [ ! -e .venv-llama/ready ]; then
     echo "peers: making .venv-llama, which compiles llama.cpp (about 7 minutes on two cores)"
     python3 -m venv .venv-llama
     CMAKE_ARGS=-DGGML_NATIVE=ON "$PEERS_LLAMA" -m pip install -q --disable-pip-version-check llama-cpp-python==0.3.36 gguf
     touch .venv-llama/ready
+  fi
+fi
+if ! skipped lmeval && ! skipped serve && [ -z "${PEERS_LMEVAL:-}" ]; then
+  PEERS_LMEVAL=.venv-lmeval/bin/python
+  if [ ! -e .venv-lmeval/ready ]; then
+    echo "peers: making .venv-lmeval with lm-evaluation-harness"
+    python3 -m venv .venv-lmeval
+    "$PEERS_LMEVAL" -m pip install -q --disable-pip-version-check torch==2.13.0
+    "$PEERS_LMEVAL" -m pip install -q --disable-pip-version-check "lm_eval[api]==0.4.13" torch==2.13.0 transformers==5.22.2 \
+      tokenizers==0.23.3 safetensors==0.8.0 accelerate==1.15.0 datasets==5.2.0
+    touch .venv-lmeval/ready
   fi
 fi
 export HF_HUB_OFFLINE=1 HF_HUB_DISABLE_PROGRESS_BARS=1 TQDM_DISABLE=1 TRANSFORMERS_VERBOSITY=error
@@ -124,20 +138,20 @@ python3 tests/peers/probe_memory.py "$program" "$smollm2-student" "$smollm2" "$s
 # keep the others from being measured.
 short=0
 engine_bench=${program%/*}/bench/engine_bench
+if { ! skipped engines || ! skipped serve; } && [ ! -e "$smollm2-fp32/config.json" ]; then
+  rm -rf "$smollm2-fp32.partial"
+  "$PEERS_PYTHON" scripts/make_smollm2.py "$smollm2-fp32.partial" --dtype float32
+  mv "$smollm2-fp32.partial" "$smollm2-fp32"
+fi
 if skipped engines; then
   echo "peers: skipped the engines' speed (PEERS_SKIP)"
 elif [ ! -x "$engine_bench" ]; then
   echo "peers: no $engine_bench; build it (make tests) for the engines' speed" >&2
   exit 1
 else
-  if [ ! -e "$smollm2-fp32/config.json" ]; then
-    rm -rf "$smollm2-fp32.partial"
-    "$PEERS_PYTHON" scripts/make_smollm2.py "$smollm2-fp32.partial" --dtype float32
-    mv "$smollm2-fp32.partial" "$smollm2-fp32"
-  fi
-  engines=,$skip,  # of which it knows no trl and no grader
-  engines=${engines//,grader,/,}
-  "$PEERS_PYTHON" tests/peers/engine_speed.py "$engine_bench" "$smollm2-fp32" --skip "${engines//,trl,/,}" \
+  engines=  # those to skip that it knows
+  for name in vllm llama transformers; do if skipped $name; then engines+=,$name; fi; done
+  "$PEERS_PYTHON" tests/peers/engine_speed.py "$engine_bench" "$smollm2-fp32" --skip "$engines" \
     --transformers "$PEERS_PYTHON" --vllm "${PEERS_VLLM:-}" --llama "${PEERS_LLAMA:-}" || short=1
 fi
 if [[ ,$skip, == *,trl,* ]]; then
@@ -149,5 +163,25 @@ if [[ ,$skip, == *,grader,* ]]; then
   echo "peers: skipped grading beside Math-Verify (PEERS_SKIP)"
 else
   SHARED=$shared python3 tests/peers/grading.py --program "$program" --python "$PEERS_GRADER" || short=1
+fi
+# The server.
+if skipped serve; then
+  echo "peers: skipped the server (PEERS_SKIP)"
+  exit $short
+fi
+if skipped vllm; then
+  echo "peers: skipped the server's load beside vLLM's (PEERS_SKIP)"
+else
+  python3 tests/peers/serve_load.py "$program" "$smollm2-fp32" --vllm "$PEERS_VLLM" || short=1
+fi
+if skipped lmeval; then
+  echo "peers: skipped lm-evaluation-harness on the server (PEERS_SKIP)"
+else
+  python3 tests/peers/serve_lm_eval.py "$program" lab/teacher "$smollm2" --lm-eval "$PEERS_LMEVAL" || short=1
+fi
+if skipped soak; then
+  echo "peers: skipped the soak of the server (PEERS_SKIP)"
+else
+  python3 tests/peers/serve_soak.py "$program" lab/teacher --seconds "${SOAK_SECONDS:-600}" || short=1
 fi
 exit $short

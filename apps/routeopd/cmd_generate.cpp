@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <iostream>
-#include <map>
 #include <memory>
 
 #include "command.h"
@@ -62,10 +61,6 @@ Json line_of(const Rollout& rollout, const Prompt& prompt, const tokenizer::Toke
   return line;
 }
 
-const std::map<std::string, model::WeightStorage> kStorages = {{"exact", model::WeightStorage::kExact},
-                                                               {"float32", model::WeightStorage::kFloat32},
-                                                               {"bfloat16", model::WeightStorage::kBFloat16}};
-
 void print_summary(const engine::GenerationStats& stats, std::int64_t responses, std::int64_t tokens,
                    double seconds, const GenerateArguments& arguments) {
   const std::int64_t peak = stats.peak_blocks * stats.kv.block_bytes;
@@ -107,6 +102,7 @@ void run_generate(const GenerateArguments& arguments) {
       .stop = arguments.stop,
       .ignore_eos = arguments.ignore_eos,
       .discard = true};
+  engine.take_over_weights();  // before the clock that tokens are counted by
   LineOutput output(arguments.out);
   std::vector<std::size_t> places(prompts.size() *
                                   static_cast<std::size_t>(arguments.n));  // of the lines, in order
@@ -169,17 +165,7 @@ void add_generate(CLI::App& app) {
       ->check([](const std::string& word) { return word.empty() ? "expected some text" : std::string(); })
       ->allow_extra_args(false);
   app.add_flag("--ignore-eos", arguments->ignore_eos, "Continue to --max-new after an end of sequence");
-  app.add_option("--kv-memory", arguments->kv_memory,
-                 "Memory for keys and values, such as 512MB or 8GB; 0: a quarter of what is free")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
-      ->check(CLI::Range(0.0, 1e15))
-      ->capture_default_str();
-  app.add_option(
-         "--weights", arguments->weights,
-         "How weights are held: exact (bfloat16 where that loses nothing, the same answers in less time), "
-         "float32, or bfloat16 (rounded)")
-      ->check(CLI::IsMember({"exact", "float32", "bfloat16"}))
-      ->capture_default_str();
+  add_engine_memory_options(app, arguments->kv_memory, arguments->weights);
   app.add_flag("--show", arguments->show, "Print prompts and responses as text")->excludes("--out");
   add_output_flags(app, arguments->output);
   app.footer(

@@ -65,6 +65,21 @@ inline void add_decoding_options(CLI::App& app, std::string& prompt_template, do
       ->capture_default_str();
 }
 
+// What the engine may hold, for commands that write.
+inline void add_engine_memory_options(CLI::App& app, std::uint64_t& kv_memory, std::string& weights) {
+  app.add_option("--kv-memory", kv_memory,
+                 "Memory for keys and values, such as 512MB or 8GB; 0: a quarter of what is free")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->check(CLI::Range(0.0, 1e15))
+      ->capture_default_str();
+  app.add_option(
+         "--weights", weights,
+         "How weights are held: exact (bfloat16 where that loses nothing, the same answers in less time), "
+         "float32, or bfloat16 (rounded)")
+      ->check(CLI::IsMember({"exact", "float32", "bfloat16"}))
+      ->capture_default_str();
+}
+
 // NAME=FILE of --suite, or FILE alone under its stem.
 inline std::pair<std::string, std::string> suite_argument(const std::string& word) {
   const std::size_t equals = word.find('=');

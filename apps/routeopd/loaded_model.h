@@ -4,13 +4,21 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 
+#include "routeopd/model/inference/packed_matrix.h"
 #include "routeopd/model/model_files.h"
 #include "routeopd/tokenizer/tokenizer.h"
 
 namespace routeopd::app {
+
+// The values of --weights.
+inline const std::map<std::string, model::WeightStorage> kStorages = {
+    {"exact", model::WeightStorage::kExact},
+    {"float32", model::WeightStorage::kFloat32},
+    {"bfloat16", model::WeightStorage::kBFloat16}};
 
 struct LoadedModel {
   model::Model model;

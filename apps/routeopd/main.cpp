@@ -20,6 +20,7 @@
   ENTRY(tokenize, "Text to ids, ids to text, chats to both")                               \
   ENTRY(generate, "Batched sampling from a model")                                         \
   ENTRY(score, "Log-probabilities of given sequences")                                     \
+  ENTRY(serve, "An OpenAI-compatible server on the local engine, with exact scoring")      \
   ENTRY(convert, "A model directory in another type or in other shards")                   \
   ENTRY(eval, "Sample, grade and summarise suites of problems")                            \
   ENTRY(grade, "Given responses against their answers: extracted, correct, format")        \

@@ -6,10 +6,11 @@ Every engine answers `ask(request)`; requests and answers are those of bench/eng
     {"do": "score", "sequences": [[ids], ...], "k": 32}     ->  {"seconds": s, "logprobs": [[...], ...], "top_ids": ...}
     {"do": "info"}                                          ->  what it is
 
-Entry t of a sequence's scores is of its token t + 1: the first one is not predicted. Generation is greedy and goes on after an end-of-sequence token. An engine that knows when its first token was there
-answers `first_seconds` as well. A LineEngine is a program that reads requests from standard input; Vllm is a server on
-127.0.0.1, told through HTTP. Both end with this process, however that ends: a LineEngine by the parent-death signal,
-the server by a shell that waits for the end of its standard input.
+Entry t of a sequence's scores is of its token t + 1: the first one is not predicted. Generation is greedy and goes on after
+an end-of-sequence token. An engine that knows when its first token was there answers `first_seconds` as well. A LineEngine
+is a program that reads requests from standard input; Vllm and Ours are servers on 127.0.0.1, told through HTTP. All end
+with this process, however that ends: vLLM by a shell that waits for the end of its standard input, the others by the
+parent-death signal.
 """
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ import ctypes
 import json
 import os
 import pathlib
+import re
 import select
 import signal
 import socket
@@ -50,6 +52,8 @@ def machine_seconds() -> float:
 
 class Engine:
     """A process in a session of its own, with all that it started."""
+
+    under_shell = False  # the process is a shell that ends the engine
 
     def __init__(self, name: str, command: list[str], log: pathlib.Path, environment: dict[str, str], stdout: int | None = None,
                  **popen: Any) -> None:
@@ -88,7 +92,7 @@ class Engine:
         if paused == self.paused:
             return
         for process in self.members():
-            if process != self.process.pid or isinstance(self, LineEngine):  # the server's shell stays awake, to end it
+            if process != self.process.pid or not self.under_shell:  # a shell stays awake, to end the engine
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGSTOP if paused else signal.SIGCONT)
         self.paused = paused
@@ -135,39 +139,32 @@ class LineEngine(Engine):
         return answer
 
 
-class Vllm(Engine):
-    """vLLM's OpenAI-compatible server. Its seconds run from the request to the last byte of the answer."""
+class Server(Engine):
+    """An OpenAI-compatible server that calls its model `m`. Its seconds run from the request to the last byte of the answer."""
 
-    # Ends the whole process group when the server ends, or when our end of the pipe closes.
-    SHELL = '{ "$@" </dev/null; kill -KILL 0; } & read -r _; trap "" TERM; kill -TERM 0; sleep 3; kill -KILL 0'
+    port = 0
 
-    def __init__(self, python: str, model: str, cores: list[int], longest: int, log: pathlib.Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
-        server = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", model, "--served-model-name", "m",
-                  "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--max-model-len", str(longest),
-                  "--max-logprobs", "64", "--enforce-eager"]
-        environment = {"VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, cores)), "VLLM_CPU_KVCACHE_SPACE": "1",
-                       "VLLM_HOST_IP": "127.0.0.1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1"}
-        super().__init__("vLLM", ["sh", "-c", self.SHELL, "sh", *server], log, environment)
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def find_port(self) -> None:
+        """Sets `port` once it is known."""
 
     def wait_until_up(self) -> None:
         start = time.monotonic()
         while time.monotonic() - start < STARTING:
             if self.process.poll() is not None:
                 raise self.failure("the server ended while it started")
-            with contextlib.suppress(OSError), urllib.request.urlopen(self.url + "/health", timeout=5):
-                return
-            time.sleep(0.5)
+            self.find_port()
+            if self.port:
+                with contextlib.suppress(OSError), urllib.request.urlopen(self.url + "/health", timeout=5):
+                    return
+            time.sleep(0.1)
         raise self.failure(f"not up after {STARTING:.0f} s")
 
-    def complete(self, prompts: list[list[int]], new: int, **more: Any) -> tuple[float, list[dict[str, Any]]]:
-        body = {"model": "m", "prompt": prompts, "max_tokens": new, "temperature": 0, "ignore_eos": True,
-                "return_token_ids": True, **more}
-        request = urllib.request.Request(self.url + "/v1/completions", json.dumps(body).encode(),
-                                         {"Content-Type": "application/json"})
+    def post(self, path: str, body: dict[str, Any]) -> tuple[float, dict[str, Any]]:
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
         start = time.perf_counter()
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE) as response:
@@ -176,8 +173,12 @@ class Vllm(Engine):
             raise self.failure(f"{error}: {error.read().decode()[:300]}") from None
         except OSError as error:
             raise self.failure(str(error)) from None
-        seconds = time.perf_counter() - start
-        return seconds, sorted(json.loads(text)["choices"], key=lambda choice: int(choice["index"]))
+        return time.perf_counter() - start, json.loads(text)
+
+    def complete(self, prompts: list[list[int]], new: int, **more: Any) -> tuple[float, list[dict[str, Any]]]:
+        seconds, answer = self.post("/v1/completions", {"model": "m", "prompt": prompts, "max_tokens": new, "temperature": 0,
+                                                        "ignore_eos": True, "return_token_ids": True, **more})
+        return seconds, sorted(answer["choices"], key=lambda choice: int(choice["index"]))
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         if request["do"] == "info":
@@ -195,3 +196,39 @@ class Vllm(Engine):
             ranked = [sorted(entry, key=lambda token, entry=entry: entry[token]["rank"]) for entry in entries]
             top.append([[int(token) for token in tokens[:request["k"]]] for tokens in ranked])
         return {"seconds": seconds, "logprobs": logprobs, "top_ids": top}
+
+
+class Vllm(Server):
+    """vLLM's server."""
+
+    under_shell = True
+    # Ends the whole process group when the server ends, or when our end of the pipe closes.
+    SHELL = '{ "$@" </dev/null; kill -KILL 0; } & read -r _; trap "" TERM; kill -TERM 0; sleep 3; kill -KILL 0'
+
+    def __init__(self, python: str, model: str, cores: list[int], longest: int, log: pathlib.Path, more: tuple[str, ...] = ()) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        server = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", model, "--served-model-name", "m",
+                  "--host", "127.0.0.1", "--port", str(self.port), "--dtype", "float32", "--max-model-len", str(longest),
+                  "--max-logprobs", "64", "--enforce-eager", *more]
+        environment = {"VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, cores)), "VLLM_CPU_KVCACHE_SPACE": "1",
+                       "VLLM_HOST_IP": "127.0.0.1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1"}
+        super().__init__("vLLM", ["sh", "-c", self.SHELL, "sh", *server], log, environment)
+
+
+class Ours(Server):
+    """`routeopd serve`, on a port that it finds and prints."""
+
+    def __init__(self, program: str, model: str, log: pathlib.Path, more: tuple[str, ...] = ()) -> None:
+        command = [program, "serve", model, "--host", "127.0.0.1", "--port", "0", "--name", "m", *more]
+        super().__init__("ours", command, log, {}, preexec_fn=die_with_parent)
+
+    def find_port(self) -> None:
+        if found := re.search(r"http://127\.0\.0\.1:(\d+)\D", self.log.read_text(errors="replace")):
+            self.port = int(found[1])
+
+    def end(self) -> None:
+        self.pause(False)
+        self.process.terminate()
+        super().end()

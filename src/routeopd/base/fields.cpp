@@ -23,6 +23,8 @@ Json value_of_word(const std::string& word) {
 }
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
+  constexpr std::size_t kEnough = 64;  // bytes: the time grows with the length, and nobody misspells more
+  name = name.substr(0, kEnough);
   // Levenshtein distance, one row at a time.
   const auto distance = [name](std::string_view other) {
     std::vector<std::size_t> row(other.size() + 1);

@@ -15,37 +15,50 @@ constexpr std::int64_t kLeastBytes = 64 << 20;
 
 }  // namespace
 
-KvPlan plan_kv(const formats::ModelConfig& config, std::span<const Prompt> prompts, const Sampling& sampling,
-               std::int64_t limit, std::int64_t step_tokens) {
-  KvPlan plan;
-  plan.block_bytes = model::KvStorage::block_bytes(config);
+std::int64_t blocks_of(const Job& job) {
+  const std::int64_t prompt = std::ssize(job.prompt_ids);
+  std::int64_t tokens = prompt;  // the last token of a response is never read
+  if (!job.samples.empty()) tokens = std::max(tokens, prompt + job.sampling.max_new_tokens - 1);
+  for (const auto& response : job.given) tokens = std::max(tokens, prompt + std::ssize(response) - 1);
+  return blocks_for(tokens);
+}
+
+KvPlan all_blocks(const formats::ModelConfig& config, std::int64_t limit) {
   if (limit == 0) limit = std::max(kLeastBytes, available_bytes() / 4);
-  const std::int64_t affordable = limit / plan.block_bytes;
-  // At most step_tokens responses are written at a time, beside the prompts that are read for the next ones.
-  std::vector<std::int64_t> responses;  // blocks of each prompt with one response
-  std::int64_t all = 0;                 // with every response at its longest, all at a time
-  for (const Prompt& prompt : prompts) {
-    const std::int64_t tokens =
-        std::ssize(prompt.ids) + sampling.max_new_tokens - 1;  // the last one is never read
-    const std::int64_t blocks = blocks_for(std::max<std::int64_t>(tokens, std::ssize(prompt.ids)));
-    if (blocks > affordable) {
-      throw UserError(
-          "prompt {}: its {} tokens and max_new_tokens = {} take {} of keys and values, but kv_memory is {}; "
-          "try a smaller max_new_tokens (--max-new) or a larger kv_memory (--kv-memory)",
-          prompt.id, prompt.ids.size(), sampling.max_new_tokens, byte_text(blocks * plan.block_bytes),
-          byte_text(limit));
-    }
-    responses.push_back(blocks);
-    all += blocks_for(std::ssize(prompt.ids));  // held until its last response begins
+  const std::int64_t block_bytes = model::KvStorage::block_bytes(config);
+  return {.block_bytes = block_bytes, .blocks = limit / block_bytes, .limit = limit};
+}
+
+void check_fits(const Job& job, const KvPlan& kv) {
+  const std::int64_t blocks = blocks_of(job);
+  if (blocks <= kv.blocks) return;
+  throw UserError(
+      "{}: its {} tokens and max_new_tokens = {} take {} of keys and values, but kv_memory is {}; try a "
+      "smaller max_new_tokens (--max-new) or a larger kv_memory (--kv-memory)",
+      job.name, job.prompt_ids.size(), job.samples.empty() ? 0 : job.sampling.max_new_tokens,
+      byte_text(blocks * kv.block_bytes), byte_text(kv.limit));
+}
+
+KvPlan plan_kv(const formats::ModelConfig& config, std::span<const Job> jobs, std::int64_t limit,
+               std::int64_t step_tokens) {
+  KvPlan plan = all_blocks(config, limit);
+  // At most step_tokens responses are under way at a time, beside the prompts that are read for the next
+  // ones.
+  std::vector<std::pair<std::int64_t, std::int64_t>> responses;  // blocks of each with its prompt; how many
+  std::int64_t all = 1;  // with every response at its longest, all at a time
+  for (const Job& job : jobs) {
+    check_fits(job, plan);
+    all += blocks_for(std::ssize(job.prompt_ids));  // held until its last response begins
+    responses.emplace_back(blocks_of(job), std::ssize(job.samples) + std::ssize(job.given));
   }
   std::sort(responses.begin(), responses.end(), std::greater<>());
   std::int64_t places = step_tokens;
   for (std::size_t i = 0; i < responses.size() && places > 0; ++i) {
-    const std::int64_t here = std::min<std::int64_t>(places, sampling.n);
-    all += here * responses[i];
+    const std::int64_t here = std::min(places, responses[i].second);
+    all += here * responses[i].first;
     places -= here;
   }
-  plan.blocks = std::min(all + 1, affordable);
+  plan.blocks = std::min(all, plan.blocks);
   return plan;
 }
 

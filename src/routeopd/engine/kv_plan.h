@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "routeopd/engine/engine.h"
+#include "routeopd/engine/job.h"
 #include "routeopd/formats/model_config.h"
 #include "routeopd/kernels/block_attention.h"
 
@@ -17,17 +17,27 @@ constexpr std::int64_t blocks_for(std::int64_t tokens) {
   return (tokens + kernels::kBlockPositions - 1) / kernels::kBlockPositions;
 }
 
+// Most blocks that a job needs at a time to get on: its prompt with its longest response.
+std::int64_t blocks_of(const Job& job);
+
 struct KvPlan {
   std::int64_t block_bytes = 0;
   std::int64_t blocks = 0;  // reserved: no more are ever in use
+  std::int64_t limit = 0;   // bytes that may be reserved
 
   std::int64_t bytes() const { return blocks * block_bytes; }
 };
 
-// `limit` in bytes; 0: a quarter of the memory that is free, at least 64 MB. Throws UserError with the
-// numbers when a prompt and one response to it can never fit.
-KvPlan plan_kv(const formats::ModelConfig& config, std::span<const Prompt> prompts, const Sampling& sampling,
-               std::int64_t limit, std::int64_t step_tokens);
+// As many as `limit` bytes hold; 0: a quarter of the memory that is free, at least 64 MB.
+KvPlan all_blocks(const formats::ModelConfig& config, std::int64_t limit);
+
+// Throws UserError with the numbers where a job can never fit into `blocks`.
+void check_fits(const Job& job, const KvPlan& kv);
+
+// Blocks for these jobs at once, as far as `limit` allows, as above. At most `step_tokens` responses are
+// under way at a time. Throws as check_fits().
+KvPlan plan_kv(const formats::ModelConfig& config, std::span<const Job> jobs, std::int64_t limit,
+               std::int64_t step_tokens);
 
 // A block may have several holders: the responses to one prompt share those that the prompt fills.
 class BlockPool {

@@ -1,9 +1,7 @@
-// Shapes: W hidden states wanted of a forward, S states that tokens are drawn from, N states of a rollout, C
-// of them in a forward of scoring, R real ids, G ids gathered per state, H hidden size.
+// Shapes: P prompts, B responses, N states of a rollout, G ids gathered per state, H hidden size.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/engine/local_engine.h"
 
-#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -15,20 +13,10 @@
 #include "routeopd/base/fields.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/base/utf8.h"
-#include "routeopd/engine/score_plan.h"
 #include "routeopd/model/heads/gather_head.h"
 
 namespace routeopd::engine {
 namespace {
-
-constexpr std::size_t kHeldRows = 64;  // rows of logits that are held at a time
-
-template <class T>
-void append_rows(std::vector<T>& all, const at::Tensor& rows) {
-  const at::Tensor flat = rows.contiguous();
-  const T* const values = flat.const_data_ptr<T>();
-  all.insert(all.end(), values, values + flat.numel());
-}
 
 // An answer to all states of the rollout, without values yet.
 Answer answer_to(const Rollout& rollout) {
@@ -57,38 +45,53 @@ LocalEngine::LocalEngine(const model::Model& model, std::int32_t real_ids, Local
   }
 }
 
-void LocalEngine::check_prompts(std::span<const Prompt> prompts, const Sampling& sampling) const {
-  ROUTEOPD_INVARIANT(sampling.samples_P.empty() || sampling.samples_P.size() == prompts.size());
-  for (const auto& samples : sampling.samples_P)
-    ROUTEOPD_INVARIANT(!samples.empty() && samples.front() >= 0 && samples.back() < sampling.n &&
-                       std::is_sorted(samples.begin(), samples.end(), std::less_equal<>()));
+void LocalEngine::check_job(const Job& job) const {
+  const Sampling& sampling = job.sampling;
   for (const std::string& stop : sampling.stop)
     if (stop.empty() || find_invalid_utf8(stop) != std::string::npos)
       throw UserError("stop: expected texts of at least one character in UTF-8, got {}", shown(Json(stop)));
   if (!sampling.stop.empty() && options_.tokenizer == nullptr)
     throw UserError("stop: strings are found in text, and the model's directory has no tokenizer.json");
-  for (const Prompt& prompt : prompts) {
-    if (prompt.ids.empty()) throw UserError("prompt {}: has no tokens; expected at least one", prompt.id);
-    const auto wrong = std::find_if(prompt.ids.begin(), prompt.ids.end(),
-                                    [&](std::int32_t id) { return id < 0 || id >= real_ids_; });
-    if (wrong != prompt.ids.end())
-      throw UserError("prompt {}: id {} is outside the vocabulary of {} ids", prompt.id, *wrong, real_ids_);
-    if (std::ssize(prompt.ids) >= model_.config.max_position_embeddings)
-      throw UserError(
-          "prompt {}: its {} tokens leave no room for a response in the model's {} positions; shorten it",
-          prompt.id, prompt.ids.size(), model_.config.max_position_embeddings);
-    const std::int64_t longest = std::ssize(prompt.ids) + sampling.max_new_tokens;
-    if (longest > model_.config.max_position_embeddings) {
-      throw UserError(
-          "prompt {}: {} tokens and max_new_tokens = {} pass the model's {} positions; try a smaller "
-          "max_new_tokens (--max-new)",
-          prompt.id, prompt.ids.size(), sampling.max_new_tokens, model_.config.max_position_embeddings);
-    }
-    check_address({.step = sampling.step,
-                   .prompt = prompt.number,
-                   .response = static_cast<std::uint32_t>(sampling.n - 1),
-                   .position = static_cast<std::uint32_t>(sampling.max_new_tokens)});
+  if (job.prompt_ids.empty()) throw UserError("{}: has no tokens; expected at least one", job.name);
+  const auto refuse_outside = [&](const std::vector<std::int32_t>& ids, std::int32_t least,
+                                  std::int64_t limit) {
+    const auto wrong =
+        std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) { return id < least || id >= limit; });
+    if (wrong != ids.end())
+      throw UserError("{}: id {} is outside the vocabulary of {} ids", job.name, *wrong, limit);
+  };
+  // What was written elsewhere may hold ids of padded rows: they are read, and never drawn.
+  const bool writes = !job.samples.empty();
+  refuse_outside(job.prompt_ids, 0, writes ? real_ids_ : model_.config.vocab_size);
+  for (const auto& response : job.given) {
+    if (response.empty()) throw UserError("{}: a given response has no tokens", job.name);
+    refuse_outside(response, 0, model_.config.vocab_size);
   }
+  refuse_outside(job.gather_ids_RG, -1, real_ids_);
+  const std::int64_t positions = model_.config.max_position_embeddings, prompt = std::ssize(job.prompt_ids);
+  for (const auto& response : job.given)
+    if (prompt + std::ssize(response) > positions)
+      throw UserError("score: a sequence of {} tokens passes the model's {} positions",
+                      prompt + std::ssize(response), positions);
+  if (!writes) {
+    if (prompt > positions)
+      throw UserError("score: a sequence of {} tokens passes the model's {} positions", prompt, positions);
+    return;
+  }
+  if (prompt >= positions)
+    throw UserError("{}: its {} tokens leave no room for a response in the model's {} positions; shorten it",
+                    job.name, prompt, positions);
+  if (prompt + sampling.max_new_tokens > positions)
+    throw UserError(
+        "{}: {} tokens and max_new_tokens = {} pass the model's {} positions; try a smaller max_new_tokens "
+        "(--max-new)",
+        job.name, prompt, sampling.max_new_tokens, positions);
+  ROUTEOPD_INVARIANT(job.samples.front() >= 0 &&
+                     std::is_sorted(job.samples.begin(), job.samples.end(), std::less_equal<>()));
+  check_address({.step = sampling.step,
+                 .prompt = job.number,
+                 .response = static_cast<std::uint32_t>(job.samples.back()),
+                 .position = static_cast<std::uint32_t>(sampling.max_new_tokens)});
 }
 
 // Lays out the weights and reserves blocks, where that is still to be done.
@@ -112,187 +115,118 @@ void LocalEngine::refresh() {
   rounded_head_VH_.reset();
 }
 
-// The scheduler says what to read, the decoder reads it, the head gives distributions, tokens are drawn.
+KvPlan LocalEngine::kv_plan() const {
+  return all_blocks(model_.config, options_.kv_bytes);
+}
+
+std::unique_ptr<JobRunner> LocalEngine::make_runner(const KvPlan& kv) {
+  const c10::NoGradGuard no_grad;
+  prepare(kv.blocks);
+  return std::make_unique<JobRunner>(JobRunner::Parts{.decoder = *decoder_,
+                                                      .head = *head_,
+                                                      .storage = *storage_,
+                                                      .blocks = kv.blocks,
+                                                      .step_tokens = options_.step_tokens,
+                                                      .eos = model_.config.eos_token_ids,
+                                                      .tokenizer = options_.tokenizer});
+}
+
 Rollout LocalEngine::write_responses(std::span<const Prompt> prompts, const Sampling& sampling,
                                      const Capture& wanted, const Watch& watch) {
-  const c10::NoGradGuard no_grad;
-  check_prompts(prompts, sampling);
   Capture capture = wanted;
   capture.k = std::min(wanted.k, real_ids_);
-  stats_ = {.kv = plan_kv(model_.config, prompts, sampling, options_.kv_bytes, options_.step_tokens)};
-  prepare(stats_.kv.blocks);
-  BlockPool pool(stats_.kv.blocks);
-  Scheduler scheduler(
-      prompts, pool,
-      {.step_tokens = options_.step_tokens,
-       .n = sampling.n,
-       .samples_P = sampling.samples_P,
-       .copy_block = [&](std::int32_t from, std::int32_t to) { storage_->copy_block(from, to); },
-       .begin =
-           [&](Sequence& sequence) {
-             if (!sampling.stop.empty()) sequence.stop.emplace(*options_.tokenizer, sampling.stop);
-           }});
-
-  std::int64_t total = std::ssize(prompts) * sampling.n;
-  if (!sampling.samples_P.empty()) {
-    total = 0;
-    for (const auto& samples : sampling.samples_P) total += std::ssize(samples);
+  const std::vector<Job> jobs = writing_jobs(prompts, sampling, capture);
+  std::int64_t total = 0;
+  for (const Job& job : jobs) {
+    check_job(job);
+    total += std::ssize(job.samples);
   }
+  stats_ = {.kv = plan_kv(model_.config, jobs, options_.kv_bytes, options_.step_tokens)};
+  const std::unique_ptr<JobRunner> runner = make_runner(stats_.kv);
+  for (const Job& job : jobs) runner->add(job);
+
+  const auto empty_rollout = [&] {
+    Rollout rollout;
+    rollout.columns = capture.k;
+    rollout.hidden_size = capture.hidden ? model_.config.hidden_size : 0;
+    return rollout;
+  };
+  const auto prompt_of = [&](const Sequence& sequence) {
+    return static_cast<std::int32_t>(sequence.job - jobs.data());
+  };
   std::vector<std::unique_ptr<Sequence>> ended;
-  while (!scheduler.done()) {
+  while (!runner->idle()) {
     check_interrupt();
     const auto start = std::chrono::steady_clock::now();
-    const StepPlan plan = scheduler.plan();
-    at::Tensor hidden_WH;
-    if (plan.batch.tokens() > 0) {
-      hidden_WH = decoder_->forward(plan.batch, *storage_);
-      scheduler.keep_hidden(plan,
-                            {hidden_WH.const_data_ptr<float>(), static_cast<std::size_t>(hidden_WH.numel())});
-    }
-    take_tokens(plan, hidden_WH, sampling, capture);
-    for (auto& sequence : scheduler.take_ended()) {
+    StepResult step = runner->step();
+    for (auto& sequence : step.ended) {
+      if (sequence->failed) throw NonFiniteLogits("{}", failure_of(*sequence));
       ended.push_back(std::move(sequence));
       if (!watch) continue;
-      Rollout one;
-      one.columns = capture.k;
-      one.hidden_size = capture.hidden ? model_.config.hidden_size : 0;
-      append_response(*ended.back(), one);
+      Rollout one = empty_rollout();
+      append_response(*ended.back(), prompt_of(*ended.back()), one);
       if (sampling.discard) ended.back().reset();
       watch(std::ssize(ended), total, one);
     }
     ++stats_.steps;
-    if (plan.batch.tokens() > 0 && plan.batch.tokens() == std::ssize(plan.batch.runs)) {
+    if (step.only_decoded) {
       ++stats_.decode_steps;
       stats_.decode_seconds +=
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }
-    stats_.tokens_read += plan.batch.tokens();
+    stats_.tokens_read += step.tokens_read;
   }
-  stats_.peak_blocks = pool.peak();
-  stats_.evictions = scheduler.evictions();
+  stats_.peak_blocks = runner->pool().peak();
+  stats_.evictions = runner->evictions();
 
   std::erase(ended, nullptr);
   std::sort(ended.begin(), ended.end(), [](const auto& a, const auto& b) {
-    return std::pair(a->prompt, a->sample) < std::pair(b->prompt, b->sample);
+    return std::pair(a->job, a->sample) < std::pair(b->job, b->sample);
   });
-  Rollout rollout;
+  Rollout rollout = empty_rollout();
   for (const Prompt& prompt : prompts) rollout.prompt_ids_P.push_back(prompt.ids);
-  rollout.columns = capture.k;
-  rollout.hidden_size = capture.hidden ? model_.config.hidden_size : 0;
   for (auto& sequence : ended) {
-    append_response(*sequence, rollout);
+    append_response(*sequence, prompt_of(*sequence), rollout);
     sequence.reset();
   }
   return rollout;
 }
 
-void LocalEngine::take_tokens(const StepPlan& plan, const at::Tensor& hidden_WH, const Sampling& sampling,
-                              const Capture& capture) {
-  const std::int64_t h = model_.config.hidden_size;
-  for (std::size_t first = 0; first < plan.states.size(); first += kHeldRows) {
-    const std::span states =
-        std::span(plan.states).subspan(first, std::min(kHeldRows, plan.states.size() - first));
-    const at::Tensor hidden_SH = at::empty({std::ssize(states), h}, at::kFloat);
-    std::vector<std::pair<std::int64_t, Sequence*>> draws;  // row, response
-    for (std::size_t s = 0; s < states.size(); ++s) {
-      const float* const from = states[s].prompt != nullptr
-                                    ? states[s].prompt->hidden_H.data()
-                                    : hidden_WH.const_data_ptr<float>() + states[s].row * h;
-      std::copy_n(from, h, hidden_SH.data_ptr<float>() + static_cast<std::int64_t>(s) * h);
-      for (Sequence* const sequence : states[s].sequences)
-        draws.emplace_back(static_cast<std::int64_t>(s), sequence);
-    }
-    head_->hold(hidden_SH, std::max(capture.k, 1), held_, capture.entropy);
-    const auto k = static_cast<std::size_t>(held_.scores.top_ids_TK.size(1));
-    const std::span top_ids(held_.scores.top_ids_TK.const_data_ptr<std::int32_t>(), states.size() * k);
-    const std::span top_logits(held_.scores.top_logits_TK.const_data_ptr<float>(), states.size() * k);
-    at::parallel_for(0, std::ssize(draws), 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const auto [s, sequence] = draws[static_cast<std::size_t>(i)];
-        const auto row = static_cast<std::size_t>(s);
-        const StateRow state{
-            .row = {.logits = {held_.logits_TR.const_data_ptr<float>() + s * real_ids_,
-                               static_cast<std::size_t>(real_ids_)},
-                    .sums = held_.sums_ST.data() + s,
-                    .stride = std::ssize(states),
-                    .width = held_.tile_width,
-                    .best = top_ids[row * k]},
-            .logsumexp = held_.scores.logsumexp_T.const_data_ptr<float>()[s],
-            .entropy = capture.entropy ? held_.scores.entropy_T.const_data_ptr<float>()[s] : 0.0F,
-            .top_ids = top_ids.subspan(row * k, k),
-            .top_logits = top_logits.subspan(row * k, k),
-            .hidden = {hidden_SH.const_data_ptr<float>() + s * h, static_cast<std::size_t>(h)}};
-        sequence->take_token(state, sampling, capture, model_.config.eos_token_ids);
-      }
-    });
-  }
-}
-
 // Every prompt is read once for its responses, and the response states alone go through the head.
 Answer LocalEngine::read_responses(const Rollout& rollout, const ScoreRequest& request) {
-  const c10::NoGradGuard no_grad;
-  const std::int64_t states = rollout.states(), h = model_.config.hidden_size;
-  for (const Response& response : rollout.responses_B) {
-    const std::int64_t length =
-        std::ssize(rollout.prompt_ids_P[static_cast<std::size_t>(response.prompt)]) + response.length;
-    if (length > model_.config.max_position_embeddings)
-      throw UserError("score: a sequence of {} tokens passes the model's {} positions", length,
-                      model_.config.max_position_embeddings);
-  }
-  const auto outside = [&](std::int32_t id) { return id < 0 || id >= model_.config.vocab_size; };
-  for (const std::vector<std::int32_t>& ids : rollout.prompt_ids_P)
-    ROUTEOPD_INVARIANT(std::none_of(ids.begin(), ids.end(), outside));
-  ROUTEOPD_INVARIANT(std::none_of(rollout.id_N.begin(), rollout.id_N.end(), outside));
+  const std::vector<Job> jobs = reading_jobs(rollout, request);
+  for (const Job& job : jobs) check_job(job);
+  const std::int64_t block_bytes = model::KvStorage::block_bytes(model_.config);
+  std::int64_t most_blocks = blocks_for(options_.score_tokens);
+  if (options_.kv_bytes > 0) most_blocks = std::min(most_blocks, options_.kv_bytes / block_bytes);
+  for (const Job& job : jobs) most_blocks = std::max(most_blocks, blocks_of(job));
+  const std::unique_ptr<JobRunner> runner =
+      make_runner(plan_kv(model_.config, jobs, most_blocks * block_bytes, options_.step_tokens));
+
   Answer answer = answer_to(rollout);
+  std::vector<StateValues> parts(jobs.size());
+  for (const Job& job : jobs) runner->add(job);
+  while (!runner->idle()) {
+    check_interrupt();
+    StepResult step = runner->step();
+    answer.values.tokens_read += step.tokens_read;
+    for (StepResult::Finished& one : step.finished)
+      parts[static_cast<std::size_t>(one.job - jobs.data())] = std::move(one.read);
+  }
   StateValues& values = answer.values;
   values.columns = std::min(request.k, real_ids_);
-  values.hidden_size = request.hidden ? h : 0;
-  at::Tensor gather_NG;
-  if (request.gather_columns > 0) {
-    gather_NG = at::from_blob(const_cast<std::int32_t*>(request.gather_ids_NG.data()),
-                              {states, request.gather_columns}, at::kInt);
+  values.hidden_size = request.hidden ? model_.config.hidden_size : 0;
+  const auto append = [](auto& all, auto& more) {
+    all.insert(all.end(), more.begin(), more.end());
+    std::exchange(more, {});
+  };
+  for (StateValues& part : parts) {
+    append(values.top_ids_NK, part.top_ids_NK);
+    append(values.top_logits_NK, part.top_logits_NK);
+    append(values.logsumexp_N, part.logsumexp_N);
+    append(values.gathered_NG, part.gathered_NG);
+    append(values.hidden_NH, part.hidden_NH);
   }
-  std::int64_t most_blocks = blocks_for(options_.score_tokens);
-  if (options_.kv_bytes > 0)
-    most_blocks = std::min(most_blocks, options_.kv_bytes / model::KvStorage::block_bytes(model_.config));
-  std::int64_t next_state = 0;
-  for (std::size_t first = 0; first < rollout.responses_B.size();) {
-    const Portion portion = portion_of(rollout, first, most_blocks);
-    first = portion.end;
-    prepare(portion.blocks);
-    values.tokens_read += portion.tokens;
-    std::vector<at::Tensor> prompt_ends(portion.passages.size());
-    for (ChunkReader reader(portion, options_.step_tokens); !reader.done();) {
-      check_interrupt();
-      const Chunk chunk = reader.next();
-      at::Tensor hidden_WH;
-      if (chunk.batch.tokens() > 0) hidden_WH = decoder_->forward(chunk.batch, *storage_);
-      for (const auto& [passage, row] : chunk.prompt_ends)
-        prompt_ends[static_cast<std::size_t>(passage)] = hidden_WH[row].clone();
-      const std::int64_t count = std::ssize(chunk.states);
-      if (count == 0) continue;
-      const at::Tensor hidden_CH = at::empty({count, h}, at::kFloat);
-      for (std::int64_t i = 0; i < count; ++i) {
-        const StateSource& source = chunk.states[static_cast<std::size_t>(i)];
-        const float* const from =
-            source.row >= 0 ? hidden_WH.const_data_ptr<float>() + source.row * h
-                            : prompt_ends[static_cast<std::size_t>(source.prompt)].const_data_ptr<float>();
-        std::copy_n(from, h, hidden_CH.data_ptr<float>() + i * h);
-      }
-      const model::HeadScores scores = head_->score(
-          hidden_CH, std::max(values.columns, 1),
-          gather_NG.defined() ? gather_NG.slice(0, next_state, next_state + count) : at::Tensor());
-      next_state += count;
-      if (values.columns > 0) {
-        append_rows(values.top_ids_NK, scores.top_ids_TK);
-        append_rows(values.top_logits_NK, scores.top_logits_TK);
-      }
-      append_rows(values.logsumexp_N, scores.logsumexp_T);
-      append_rows(values.gathered_NG, scores.gathered_TG);
-      if (request.hidden) append_rows(values.hidden_NH, hidden_CH);
-    }
-  }
-  ROUTEOPD_INVARIANT(next_state == states);
   return answer;
 }
 

@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "routeopd/engine/engine.h"
+#include "routeopd/engine/job.h"
+#include "routeopd/engine/job_runner.h"
 #include "routeopd/engine/kv_plan.h"
-#include "routeopd/engine/scheduler.h"
 #include "routeopd/model/heads/streaming_head.h"
 #include "routeopd/model/inference/inference_decoder.h"
 #include "routeopd/model/model.h"
@@ -60,6 +61,21 @@ class LocalEngine : public Engine {
   std::string name() const override { return "local"; }
 
   const model::Model& model() const { return model_; }
+
+  // For those who bring jobs of their own. Throws UserError for one that can never be served: ids outside the
+  // vocabulary, more tokens than the model has positions, an address out of range, stop strings without a
+  // tokenizer. Any thread may call it.
+  void check_job(const Job& job) const;
+
+  // All blocks that LocalOptions::kv_bytes allows, and a runner of jobs on blocks. The engine serves nobody
+  // else while the runner is in use.
+  KvPlan kv_plan() const;
+  std::unique_ptr<JobRunner> make_runner(const KvPlan& kv);
+
+  // Lays out the weights now, where that is still to be done: after refresh(), before the next step of a
+  // runner.
+  void take_over_weights() { prepare(0); }
+
   const GenerationStats& last_generation() const { return stats_; }
   std::int64_t kv_bytes_held() const {
     return storage_ ? storage_->blocks() * model::KvStorage::block_bytes(model_.config) : 0;
@@ -73,10 +89,7 @@ class LocalEngine : public Engine {
                        std::int64_t columns) override;
 
  private:
-  void check_prompts(std::span<const Prompt> prompts, const Sampling& sampling) const;
   void prepare(std::int64_t blocks);
-  void take_tokens(const StepPlan& plan, const at::Tensor& hidden_WH, const Sampling& sampling,
-                   const Capture& capture);
 
   model::Model model_;  // handles to the caller's tensors
   std::int32_t real_ids_;
@@ -86,7 +99,6 @@ class LocalEngine : public Engine {
   std::unique_ptr<model::StreamingHead> head_;
   bool stale_ = false;  // the weights have changed since they were packed
   std::unique_ptr<model::KvStorage> storage_;
-  model::HeldLogits held_;
   at::Tensor rounded_head_VH_;  // for gather(), where the weights are held in bfloat16
   GenerationStats stats_;
 };

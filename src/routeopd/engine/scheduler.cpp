@@ -7,16 +7,45 @@
 #include "routeopd/engine/kv_plan.h"
 
 namespace routeopd::engine {
+namespace {
 
-Scheduler::Scheduler(std::span<const Prompt> prompts, BlockPool& pool, Options options)
-    : all_(prompts), pool_(pool), options_(std::move(options)) {}
-
-bool Scheduler::done() const {
-  return waiting_.empty() && prompts_.empty() && running_.empty() && next_prompt_ == all_.size();
+// Tokens of the prompt that have to be read: where nothing follows it, the last one predicts nothing.
+std::int64_t tokens_to_read(const Job& job) {
+  return std::ssize(job.prompt_ids) - (job.responses() == 0 ? 1 : 0);
 }
 
-const std::vector<std::int32_t>& Scheduler::ids_of(const PromptReading& reading) const {
-  return all_[static_cast<std::size_t>(reading.prompt)].ids;
+bool is_finished(const PromptReading& reading) {
+  return reading.begun == reading.job->responses() && reading.taken == reading.job->prompt_rows();
+}
+
+}  // namespace
+
+Scheduler::Scheduler(BlockPool& pool, Options options) : pool_(pool), options_(std::move(options)) {}
+
+void Scheduler::add(const Job& job) {
+  ROUTEOPD_INVARIANT(job.responses() > 0 || job.prompt_rows() > 0);
+  ROUTEOPD_INVARIANT(blocks_of(job) <= pool_.total());
+  jobs_.push_back(&job);
+}
+
+void Scheduler::remove(std::span<const Job> jobs) {
+  const auto is_of_them = [&](const Job* job) {
+    const std::less<const Job*> before;
+    return !before(job, jobs.data()) && before(job, jobs.data() + jobs.size());
+  };
+  std::erase_if(jobs_, is_of_them);
+  const auto gives_back = [&](const auto& holder) {
+    if (!is_of_them(holder->job)) return false;
+    pool_.release_all(holder->table);
+    return true;
+  };
+  std::erase_if(prompts_, gives_back);
+  std::erase_if(waiting_, gives_back);
+  std::erase_if(running_, gives_back);
+}
+
+bool Scheduler::done() const {
+  return waiting_.empty() && prompts_.empty() && running_.empty() && jobs_.empty();
 }
 
 StepPlan Scheduler::plan() {
@@ -94,86 +123,150 @@ void Scheduler::resume_waiting() {
   }
 }
 
-// One token of each response; the rest of the budget goes to those that read their tokens again.
+// One token of each response that is written; the rest of the budget goes to those that read more than that.
 void Scheduler::read_running(std::int64_t& budget, StepPlan& plan) {
-  for (const bool again : {false, true}) {
+  for (const bool many : {false, true}) {
     for (const auto& sequence : running_) {
       const std::int64_t unread = std::ssize(sequence->tokens) - sequence->read;
-      if ((unread > 1) != again || unread == 0 || budget == 0) continue;
-      const std::int64_t count = std::min(unread, budget);
-      const std::int64_t first = plan.batch.add_run(
-          std::span(sequence->tokens)
-              .subspan(static_cast<std::size_t>(sequence->read), static_cast<std::size_t>(count)),
-          sequence->read, sequence->table);
+      if ((unread > 1) != many || unread == 0 || budget == 0) continue;
+      const std::int64_t count = std::min(unread, budget), before = sequence->read;
+      const std::int64_t first =
+          plan.batch.add_run(std::span(sequence->tokens)
+                                 .subspan(static_cast<std::size_t>(before), static_cast<std::size_t>(count)),
+                             before, sequence->table);
       sequence->read += count;
       budget -= count;
-      if (count < unread) continue;
-      plan.states.push_back({.row = std::ssize(plan.batch.wanted_W), .sequences = {sequence.get()}});
-      plan.batch.wanted_W.push_back(static_cast<std::int32_t>(first + count - 1));
+      if (sequence->is_given()) {
+        // The state of response token j predicts token j + 1; what was handed over before an eviction is not
+        // asked for again.
+        const std::int64_t prompt = static_cast<std::int64_t>(sequence->prompt_tokens);
+        const std::int64_t from = std::max(before, prompt + sequence->taken), end = before + count;
+        if (from >= end) continue;
+        plan.reads.push_back({.job = sequence->job,
+                              .first = sequence->first_row + 1 + from - prompt,
+                              .count = end - from,
+                              .state = std::ssize(plan.batch.wanted_W)});
+        for (std::int64_t p = from; p < end; ++p)
+          plan.batch.wanted_W.push_back(static_cast<std::int32_t>(first + p - before));
+        sequence->taken = end - prompt;
+        sequence->ended = sequence->read == std::ssize(sequence->tokens);
+      } else if (count == unread) {
+        plan.states.push_back({.row = std::ssize(plan.batch.wanted_W), .sequences = {sequence.get()}});
+        plan.batch.wanted_W.push_back(static_cast<std::int32_t>(first + count - 1));
+      }
     }
   }
 }
 
+// A prompt whose responses wait for blocks holds back those behind it that have none yet: they would take
+// what it waits for.
 void Scheduler::read_prompts(std::int64_t& budget, StepPlan& plan) {
+  bool responses_wait = false;
   for (std::size_t i = 0; budget > 0; ++i) {
     if (i == prompts_.size()) {
-      if (next_prompt_ == all_.size()) return;
-      auto reading = std::make_unique<PromptReading>();
-      reading->prompt = static_cast<std::int32_t>(next_prompt_);
-      if (!waiting_.empty() || !fits(blocks_for(std::ssize(ids_of(*reading))))) return;
-      prompts_.push_back(std::move(reading));
-      ++next_prompt_;
+      if (jobs_.empty() || responses_wait) return;
+      if (!waiting_.empty() || !fits(blocks_for(tokens_to_read(*jobs_.front())))) return;
+      prompts_.push_back(std::make_unique<PromptReading>(PromptReading{.job = jobs_.front()}));
+      jobs_.pop_front();
     }
     PromptReading& reading = *prompts_[i];
-    if (reading.begun == responses_of(reading)) continue;  // its last response began in this step
-    const std::vector<std::int32_t>& ids = ids_of(reading);
+    if (is_finished(reading)) continue;  // its last response began in this step
+    const std::int64_t tokens = tokens_to_read(*reading.job);
     if (reading.table.empty()) {
-      const std::int64_t blocks = blocks_for(std::ssize(ids));
-      if (!waiting_.empty() || !fits(blocks)) return;
+      const std::int64_t blocks = blocks_for(tokens);
+      if (responses_wait || !waiting_.empty() || !fits(blocks)) return;
       for (std::int64_t b = 0; b < blocks; ++b) reading.table.push_back(pool_.take());
     }
-    const std::int64_t count = std::min(std::ssize(ids) - reading.read, budget);
-    if (count == 0) continue;  // read already, with responses still to begin
-    const std::int64_t first = plan.batch.add_run(
-        std::span(ids).subspan(static_cast<std::size_t>(reading.read), static_cast<std::size_t>(count)),
-        reading.read, reading.table);
+    const std::int64_t count = std::min(tokens - reading.read, budget), before = reading.read;
+    if (count == 0) {
+      responses_wait = true;
+      continue;
+    }
+    const std::int64_t first =
+        plan.batch.add_run(std::span(reading.job->prompt_ids)
+                               .subspan(static_cast<std::size_t>(before), static_cast<std::size_t>(count)),
+                           before, reading.table);
     reading.read += count;
     budget -= count;
-    if (reading.read < std::ssize(ids)) continue;
+    take_prompt_rows(reading, first - before, before + count, plan);
+    if (reading.job->responses() == 0 || reading.read < tokens) continue;
     plan.ends.emplace_back(&reading, std::ssize(plan.batch.wanted_W));
     plan.batch.wanted_W.push_back(static_cast<std::int32_t>(first + count - 1));
   }
+}
+
+// The prompt's own rows that its tokens up to `end` give; token p stands at `base` + p of the batch. Its last
+// token predicts nothing of the prompt.
+void Scheduler::take_prompt_rows(PromptReading& reading, std::int64_t base, std::int64_t end,
+                                 StepPlan& plan) {
+  const Job& job = *reading.job;
+  if (job.prompt_from == 0) return;
+  const std::int64_t from = job.prompt_from - 1 + reading.taken;  // the token that predicts the next row
+  const std::int64_t stop = std::min(end, std::ssize(job.prompt_ids) - 1);
+  if (from >= stop) return;
+  plan.reads.push_back(
+      {.job = &job, .first = reading.taken, .count = stop - from, .state = std::ssize(plan.batch.wanted_W)});
+  for (std::int64_t p = from; p < stop; ++p)
+    plan.batch.wanted_W.push_back(static_cast<std::int32_t>(base + p));
+  reading.taken += stop - from;
 }
 
 // Responses to prompts that are read begin as places and blocks allow. Their prompts are kept to the end of
 // the step.
 void Scheduler::begin_responses(StepPlan& plan) {
   for (const auto& reading : prompts_) {
-    if (reading->hidden_H.empty() || reading->read < std::ssize(ids_of(*reading))) continue;
+    const Job& job = *reading->job;
+    if (reading->hidden_H.empty() || reading->read < tokens_to_read(job)) continue;
     SampledState state{.prompt = reading.get(), .sequences = {}};
-    const bool copies = std::ssize(ids_of(*reading)) % kernels::kBlockPositions != 0;
-    while (reading->begun < responses_of(*reading) && std::ssize(running_) < options_.step_tokens &&
-           !reading->table.empty()) {
-      const bool last = reading->begun + 1 == responses_of(*reading);
-      if (copies && !last && !hand_over_ && !fits(1)) break;
-      state.sequences.push_back(&begin_response(*reading, last || std::exchange(hand_over_, false)));
+    while (reading->begun < job.responses() && !reading->table.empty()) {
+      const std::size_t place = reading->begun;
+      const bool last = place + 1 == job.responses();
+      if (place < job.samples.size()) {
+        if (!may_begin(*reading)) break;
+        state.sequences.push_back(&begin_response(*reading, std::exchange(hand_over_, false) || last));
+        continue;
+      }
+      std::int64_t row = job.prompt_rows();
+      for (std::size_t g = job.samples.size(); g < place; ++g)
+        row += std::ssize(job.given[g - job.samples.size()]);
+      const bool short_one = job.given[place - job.samples.size()].size() == 1;
+      if (!short_one && !may_begin(*reading)) break;
+      plan.reads.push_back({.job = &job, .first = row, .count = 1, .prompt = reading.get()});
+      if (short_one) {
+        ++reading->begun;  // its only token is predicted by the prompt
+      } else {
+        begin_response(*reading, std::exchange(hand_over_, false) || last).first_row = row;
+      }
     }
     if (!state.sequences.empty()) plan.states.push_back(std::move(state));
   }
 }
 
+// Whether there is a place, and blocks, for the next response of a prompt. One to write grows later; a given
+// one takes all its blocks at once.
+bool Scheduler::may_begin(const PromptReading& reading) const {
+  if (std::ssize(running_) >= options_.step_tokens) return false;
+  if (hand_over_) return true;
+  const Job& job = *reading.job;
+  const std::size_t place = reading.begun;
+  const bool last = place + 1 == job.responses();
+  const std::int64_t prompt = std::ssize(job.prompt_ids);
+  const std::int64_t own =
+      place < job.samples.size() ? 0 : std::ssize(job.given[place - job.samples.size()]) - 1;
+  const std::int64_t held = last ? std::ssize(reading.table) : prompt / kernels::kBlockPositions;
+  const std::int64_t blocks = blocks_for(prompt + own) - held;
+  return blocks == 0 || fits(blocks);
+}
+
 // Shares the blocks that the prompt fills and copies the one that it fills in part; or takes over the
 // prompt's blocks.
 Sequence& Scheduler::begin_response(PromptReading& reading, bool hand_over) {
+  const Job& job = *reading.job;
   auto sequence = std::make_unique<Sequence>();
-  sequence->prompt = reading.prompt;
+  sequence->job = &job;
   const std::size_t place = reading.begun++;
-  sequence->sample = options_.samples_P.empty()
-                         ? static_cast<std::int32_t>(place)
-                         : options_.samples_P[static_cast<std::size_t>(reading.prompt)][place];
-  sequence->tokens = ids_of(reading);
+  sequence->tokens = job.prompt_ids;
   sequence->prompt_tokens = sequence->tokens.size();
-  sequence->prompt_number = all_[static_cast<std::size_t>(reading.prompt)].number;
   sequence->read = std::ssize(sequence->tokens);
   if (hand_over) {
     sequence->table = std::exchange(reading.table, {});
@@ -186,6 +279,14 @@ Sequence& Scheduler::begin_response(PromptReading& reading, bool hand_over) {
       sequence->table.push_back(pool_.take());
       options_.copy_block(reading.table[whole], sequence->table.back());
     }
+  }
+  if (place < job.samples.size()) {
+    sequence->sample = job.samples[place];
+  } else {
+    const std::vector<std::int32_t>& given = job.given[place - job.samples.size()];
+    sequence->tokens.insert(sequence->tokens.end(), given.begin(), given.end() - 1);
+    while (pool_.free() > 0 && std::ssize(sequence->table) < blocks_for(std::ssize(sequence->tokens)))
+      sequence->table.push_back(pool_.take());
   }
   options_.begin(*sequence);
   return *running_.emplace_back(std::move(sequence));
@@ -219,13 +320,12 @@ std::vector<std::unique_ptr<Sequence>> Scheduler::take_ended() {
     ended.push_back(std::move(sequence));
   }
   std::erase(running_, nullptr);
-  std::erase_if(prompts_, [&](const auto& reading) { return reading->begun == responses_of(*reading); });
+  std::erase_if(prompts_, [&](const auto& reading) {
+    if (!is_finished(*reading)) return false;
+    pool_.release_all(reading->table);
+    return true;
+  });
   return ended;
-}
-
-std::size_t Scheduler::responses_of(const PromptReading& reading) const {
-  return options_.samples_P.empty() ? static_cast<std::size_t>(options_.n)
-                                    : options_.samples_P[static_cast<std::size_t>(reading.prompt)].size();
 }
 
 }  // namespace routeopd::engine

@@ -34,29 +34,29 @@ std::size_t find_stop(const std::string& text, const std::vector<std::string>& s
   return first;
 }
 
-void Sequence::take_token(const StateRow& state, const Sampling& sampling, const Capture& capture,
-                          const std::vector<std::int32_t>& eos) {
-  const auto position = static_cast<std::uint32_t>(length());
+void Sequence::take_token(const StateRow& state, const std::vector<std::int32_t>& eos) {
+  const Sampling& sampling = job->sampling;
+  const Capture& capture = job->capture;
   const StateAddress address{.step = sampling.step,
-                             .prompt = prompt_number,
+                             .prompt = job->number,
                              .response = static_cast<std::uint32_t>(sample),
-                             .position = position};
+                             .position = static_cast<std::uint32_t>(length())};
   const float uniform = unit_uniform(addressed_words(sampling.seed, Purpose::kDecode, address, 0)[0]);
   const std::int32_t id =
       std::isfinite(state.logsumexp) ? sample_row(state.row, sampling.decoding, uniform) : -1;
   if (id < 0) {
-    throw NonFiniteLogits(
-        "generate: the model gives NaN or infinite logits at token {} of response {} to prompt {}; "
-        "are its weights whole?",
-        position, sample, prompt);
+    ended = failed = true;
+    return;
   }
   tokens.push_back(id);
   logprobs.push_back(state.row.logits[static_cast<std::size_t>(id)] - state.logsumexp);
   if (capture.k > 0 || capture.hidden) logsumexps.push_back(state.logsumexp);
   if (capture.entropy) entropies.push_back(state.entropy);
   if (capture.k > 0) {
-    append_values(top_ids, state.top_ids);
-    append_values(top_logits, state.top_logits);
+    // The state may have more columns than this job asked for.
+    const auto k = std::min(static_cast<std::size_t>(capture.k), state.top_ids.size());
+    append_values(top_ids, state.top_ids.first(k));
+    append_values(top_logits, state.top_logits.first(k));
   }
   if (capture.hidden) append_values(hidden, state.hidden);
   const bool at_eos = !sampling.ignore_eos && std::find(eos.begin(), eos.end(), id) != eos.end();
@@ -68,8 +68,15 @@ void Sequence::take_token(const StateRow& state, const Sampling& sampling, const
   }
 }
 
-void append_response(const Sequence& sequence, Rollout& rollout) {
-  rollout.responses_B.push_back({.prompt = sequence.prompt,
+std::string failure_of(const Sequence& sequence) {
+  return fmt::format(
+      "generate: the model gives NaN or infinite logits at token {} of response {} to {}; are its weights "
+      "whole?",
+      sequence.length(), sequence.sample, sequence.job->name);
+}
+
+void append_response(const Sequence& sequence, std::int32_t prompt, Rollout& rollout) {
+  rollout.responses_B.push_back({.prompt = prompt,
                                  .sample = sequence.sample,
                                  .first_state = rollout.states(),
                                  .length = static_cast<std::int64_t>(sequence.length()),

@@ -1,5 +1,4 @@
-// A prompt and the response that is being written after it: its tokens, what is captured at each, and when it
-// ends.
+// A prompt and a response after it: its tokens, what is captured at each, and when it ends.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "routeopd/engine/engine.h"
+#include "routeopd/engine/job.h"
 #include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/types/rollout.h"
 
@@ -43,29 +43,36 @@ struct StateRow {
   std::span<const float> hidden;  // empty unless captured
 };
 
+// A response of a job: one that is being written, or a given one that is being read.
 struct Sequence {
-  std::int32_t prompt = 0;  // index in the prompts given
-  std::int32_t sample = 0;
-  std::uint32_t prompt_number = 0;   // address of the random numbers
-  std::vector<std::int32_t> tokens;  // the prompt's and the response's
+  const Job* job = nullptr;
+  std::int32_t sample = -1;          // of a response that is written
+  std::int64_t first_row = -1;       // of a given one: the row of the job that predicts its first token
+  std::vector<std::int32_t> tokens;  // the prompt's and the response's; of a given one all but the last
   std::size_t prompt_tokens = 0;
 
   std::vector<std::int32_t> table;  // blocks of keys and values
   std::int64_t read = 0;            // tokens whose keys and values are there
+  std::int64_t taken = 0;           // of a given one: tokens whose states were handed over
 
   bool ended = false;
+  bool failed = false;  // it ended because the model's logits are NaN or infinite
   Finish finish = Finish::kLength;
   std::vector<float> logprobs, logsumexps, entropies, top_logits, hidden;
   std::vector<std::int32_t> top_ids;
   std::optional<StopFinder> stop;
 
-  // Draws the next token from the state and captures what is asked for. Any of `eos` ends the response.
-  void take_token(const StateRow& state, const Sampling& sampling, const Capture& capture,
-                  const std::vector<std::int32_t>& eos);
+  bool is_given() const { return first_row >= 0; }
+
+  // Draws the next token from the state and captures what the job asks for. Any of `eos` ends the response.
+  void take_token(const StateRow& state, const std::vector<std::int32_t>& eos);
   std::size_t length() const { return tokens.size() - prompt_tokens; }  // of the response
 };
 
-// Appends a response that has ended, all but the addresses of its states.
-void append_response(const Sequence& sequence, Rollout& rollout);
+// The sentence about a response that failed.
+std::string failure_of(const Sequence& sequence);
+
+// Appends a response that has ended, to prompt `prompt` of the rollout: all but the addresses of its states.
+void append_response(const Sequence& sequence, std::int32_t prompt, Rollout& rollout);
 
 }  // namespace routeopd::engine

@@ -234,15 +234,18 @@ const TensorView* Safetensors::find(const std::string& name) const {
   return found == tensors().end() ? nullptr : &*found;
 }
 
-void write_safetensors(const std::filesystem::path& path, const std::vector<TensorView>& tensors,
-                       const std::map<std::string, std::string>& metadata) {
+namespace {
+
+// The header's length and the header, of tensors in the order given. Errors begin with `where`.
+std::string header_of(const std::vector<TensorView>& tensors,
+                      const std::map<std::string, std::string>& metadata, const std::string& where) {
   nlohmann::ordered_json entries = nlohmann::ordered_json::object();
   if (!metadata.empty()) entries[std::string(kMetadata)] = metadata;
   std::uint64_t offset = 0;
   for (const TensorView& tensor : tensors) {
     if (tensor.name == kMetadata || entries.contains(tensor.name))
-      throw UserError("{}: expected each tensor name once and none called {}, got {}", path.string(),
-                      kMetadata, tensor.name);
+      throw UserError("{}: expected each tensor name once and none called {}, got {}", where, kMetadata,
+                      tensor.name);
     ROUTEOPD_INVARIANT(bytes_of(tensor.shape, tensor.type) == tensor.bytes.size());
     entries[tensor.name] = {{"dtype", name_of(tensor.type)},
                             {"shape", tensor.shape},
@@ -253,19 +256,39 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Tens
   try {
     header = entries.dump();
   } catch (const nlohmann::ordered_json::exception&) {
-    throw UserError("{}: expected names and metadata in UTF-8, got other bytes", path.string());
+    throw UserError("{}: expected names and metadata in UTF-8, got other bytes", where);
   }
   header.resize((header.size() + 7) / 8 * 8, ' ');  // so that the data is aligned
   if (header.size() > kMaxHeader)
-    throw UserError("{}: expected a header of at most {} bytes, got {}; try fewer tensors per file",
-                    path.string(), kMaxHeader, header.size());
+    throw UserError("{}: expected a header of at most {} bytes, got {}; try fewer tensors per file", where,
+                    kMaxHeader, header.size());
   const std::uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), kLengthBytes) + header;
+}
+
+std::string_view text_of(const TensorView& tensor) {
+  return {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()};
+}
+
+}  // namespace
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<TensorView>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  const std::string header = header_of(tensors, metadata, path.string());
   AtomicFile file(path);
-  file.write({reinterpret_cast<const char*>(&length), kLengthBytes});
   file.write(header);
-  for (const TensorView& tensor : tensors)
-    file.write({reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()});
+  for (const TensorView& tensor : tensors) file.write(text_of(tensor));
   file.commit();
+}
+
+std::string safetensors_bytes(const std::vector<TensorView>& tensors,
+                              const std::map<std::string, std::string>& metadata) {
+  std::string bytes = header_of(tensors, metadata, "safetensors");
+  std::size_t all = bytes.size();
+  for (const TensorView& tensor : tensors) all += tensor.bytes.size();
+  bytes.reserve(all);
+  for (const TensorView& tensor : tensors) bytes += text_of(tensor);
+  return bytes;
 }
 
 }  // namespace routeopd::formats

@@ -66,4 +66,8 @@ class Safetensors {
 void write_safetensors(const std::filesystem::path& path, const std::vector<TensorView>& tensors,
                        const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 
+// The same bytes in memory, for a request or an answer.
+std::string safetensors_bytes(const std::vector<TensorView>& tensors,
+                              const std::map<std::string, std::string>& metadata);
+
 }  // namespace routeopd::formats

@@ -136,9 +136,10 @@ class Planner {
                       [](const Prompt& a, const Prompt& b) { return a.ids.size() > b.ids.size(); });
     longest.resize(static_cast<std::size_t>(step));
     const engine::LocalOptions engine;
+    const std::vector<engine::Job> jobs = engine::writing_jobs(
+        longest, {.n = recipe_.rollout.n, .max_new_tokens = recipe_.rollout.max_new_tokens}, {});
     const auto kv = engine::plan_kv(
-        student_, longest, {.n = recipe_.rollout.n, .max_new_tokens = recipe_.rollout.max_new_tokens},
-        static_cast<std::int64_t>(recipe_.rollout.kv_memory * 1e9), engine.step_tokens);
+        student_, jobs, static_cast<std::int64_t>(recipe_.rollout.kv_memory * 1e9), engine.step_tokens);
     add("keys and values, rollout", kv.bytes(),
         fmt::format("{} blocks of {} positions; [rollout] kv_memory bounds them", grouped(kv.blocks),
                     kernels::kBlockPositions));

@@ -306,8 +306,6 @@ void InferenceDecoder::write_keys(const Step& step, std::size_t layer, std::int6
     prepare(row + step.rows.queries, kv_heads, key_norm, position, 1);
     put(t, step.batch.block_T[static_cast<std::size_t>(t)]);
   }
-  for (const SharedWrite& write : step.batch.shared_writes)
-    if (write.token >= begin && write.token < end) put(write.token, write.block);
 }
 
 void InferenceDecoder::attend(const Step& step, std::size_t layer, float* scratch) {

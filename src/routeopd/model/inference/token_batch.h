@@ -22,20 +22,12 @@ struct TokenRun {
   std::int64_t first_block = 0;
 };
 
-// A token whose key and value are also written into a block of another sequence that begins with the same
-// tokens.
-struct SharedWrite {
-  std::int64_t token = 0;
-  std::int32_t block = 0;
-};
-
 struct TokenBatch {
   std::vector<std::int32_t> ids_T;
   std::vector<std::int32_t> positions_T;
   std::vector<std::int32_t> block_T;  // the block that takes the token's key and value
   std::vector<TokenRun> runs;
   std::vector<std::int32_t> blocks;
-  std::vector<SharedWrite> shared_writes;
   std::vector<std::int32_t> wanted_W;  // tokens whose hidden states are asked for, ascending
 
   std::int64_t tokens() const { return static_cast<std::int64_t>(ids_T.size()); }
