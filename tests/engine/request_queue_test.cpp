@@ -337,6 +337,35 @@ TEST_F(Queue, RefusesWhatCanNeverBeServedAndWhatIsTooMuch) {
   EXPECT_EQ(queue.stats().blocks_used, 0);
 }
 
+// A budget for the answers that are being made, at their longest: it is given back when they end.
+TEST_F(Queue, AnswersShareABudgetOfMemory) {
+  LocalEngine engine(model_, kQueueIds);
+  const Job job = write_job(3, 5, 4, 50);  // no top-k, no hidden states: 4 values of 4 bytes a token
+  RequestQueue queue(engine, {.most_result_bytes = 4 * 50 * 16});
+  for (int i = 0; i < 3; ++i) {
+    const auto client = std::make_shared<Client>();
+    queue.submit({.jobs = {job}, .listener = client});
+    EXPECT_EQ(client->wait().ending, Ending::kDone);
+  }
+  EXPECT_THROW(queue.submit({.jobs = {job, job}, .listener = std::make_shared<Client>()}), UserError);
+  std::promise<void> closed, opened;
+  std::thread gate([&] {
+    queue.between_requests(
+        [&](LocalEngine&) {
+          closed.set_value();
+          opened.get_future().get();
+        },
+        0);
+  });
+  closed.get_future().get();
+  const auto first = std::make_shared<Client>();
+  queue.submit({.jobs = {job}, .listener = first});
+  EXPECT_THROW(queue.submit({.jobs = {job}, .listener = std::make_shared<Client>()}), QueueFull);
+  opened.set_value();
+  gate.join();
+  EXPECT_EQ(first->wait().ending, Ending::kDone);
+}
+
 TEST_F(Queue, FailsTheRequestWhoseLogitsAreNotFinite) {
   model::Model broken = model::clone_model(model_);
   broken.embed_VH.select(0, 33).fill_(std::numeric_limits<float>::quiet_NaN());

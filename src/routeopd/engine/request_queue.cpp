@@ -2,7 +2,6 @@
 #include "routeopd/engine/request_queue.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 

@@ -26,7 +26,9 @@ class BinaryListener : public engine::Listener {
   using Build = std::function<std::string(engine::Outcome&)>;
 
   BinaryListener(Service& service, Call call, Build build)
-      : service_(service), call_(std::move(call)), build_(std::move(build)) {}
+      : service_(service), call_(std::move(call)), build_(std::move(build)) {
+    call_.request.body = {};  // read, and perhaps large
+  }
 
   void begun(std::int64_t) override {}
   void token(const engine::WrittenToken&) override {}
