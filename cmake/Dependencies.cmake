@@ -9,6 +9,7 @@ find_package(benchmark REQUIRED)
 find_package(Threads REQUIRED)
 find_package(CURL 7.85 REQUIRED)
 find_package(Boost 1.74 REQUIRED)  # headers alone
+find_package(simdjson REQUIRED)
 
 # Oniguruma ships no CMake package.
 find_path(ONIGURUMA_INCLUDE_DIR oniguruma.h REQUIRED)

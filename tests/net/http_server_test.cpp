@@ -31,10 +31,10 @@ TEST(HttpServer, AnswersTheProjectsOwnClient) {
   });
   HttpClient client;
   for (int n = 0; n < 3; ++n) {
-    const HttpAnswer answer = client.post_json({.url = fmt::format("http://127.0.0.1:{}/v1/x", server.port()),
-                                                .headers = {},
-                                                .body = "{}",
-                                                .limits = {}});
+    const HttpAnswer answer = client.post({.url = fmt::format("http://127.0.0.1:{}/v1/x", server.port()),
+                                           .headers = {},
+                                           .body = "{}",
+                                           .limits = {}});
     EXPECT_EQ(answer.status, 429);
     EXPECT_EQ(answer.body, "{}/v1/x");
     EXPECT_EQ(answer.retry_after, 7);
@@ -50,7 +50,7 @@ TEST(HttpServer, LargeBodiesComeAndGoWhole) {
   HttpRequest request{
       .url = fmt::format("http://127.0.0.1:{}/", server.port()), .headers = {}, .body = body, .limits = {}};
   request.limits.body_bytes = 64 << 20;
-  EXPECT_TRUE(client.post_json(request).body == "POST /||" + body);
+  EXPECT_TRUE(client.post(request).body == "POST /||" + body);
 }
 
 TEST(HttpServer, KeepsConnectionsAndSplitsTargets) {

@@ -108,6 +108,7 @@ class AnswerCheck {
     lay_out(values.top_logits_NK, row_N, values.columns, kNoValue);
     lay_out(values.logsumexp_N, row_N, partitions, kNoValue);
     lay_out(values.gathered_NG, row_N, request.gather_columns, kNoValue);
+    if (!values.known_NG.empty()) lay_out(values.known_NG, row_N, request.gather_columns, std::uint8_t{0});
     lay_out(values.hidden_NH, row_N, values.hidden_size, 0.0F);
     return values;
   }
@@ -152,6 +153,8 @@ class AnswerCheck {
     size("top ids", values.top_ids_NK.size(), rows, values.columns);
     size("top logits", values.top_logits_NK.size(), rows, values.columns);
     size("gathered values", values.gathered_NG.size(), rows, request.gather_columns);
+    if (!values.known_NG.empty())
+      size("marks of known values", values.known_NG.size(), rows, request.gather_columns);
     size("values of hidden states", values.hidden_NH.size(), rows, values.hidden_size);
   }
 

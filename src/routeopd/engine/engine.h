@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,6 +66,8 @@ struct StateValues {
   std::vector<float> top_logits_NK;
   std::vector<float> logsumexp_N;  // may be empty in the answer to gather()
   std::vector<float> gathered_NG;  // logits at the ids given
+  // Whether the engine could tell that value: 0 where its server has no way to (then it is NaN). Empty: all.
+  std::vector<std::uint8_t> known_NG;
   std::int64_t hidden_size = 0;
   std::vector<float> hidden_NH;  // where asked for
   std::int64_t tokens_read = 0;
@@ -125,6 +128,10 @@ class Engine {
   virtual std::int32_t real_ids() const = 0;
 
   virtual Capabilities capabilities() const = 0;
+
+  // What happened since the last call, by name and how often: requests repeated, values that were looked up in
+  // a wider top-k. For the metrics of a step.
+  virtual std::map<std::string, std::int64_t> take_counts() { return {}; }
 
   // What messages call it: "local", "vllm".
   virtual std::string name() const = 0;

@@ -134,14 +134,22 @@ HttpClient::HttpClient() : handles_(std::make_unique<Handles>()) {
 
 HttpClient::~HttpClient() = default;
 
-HttpAnswer HttpClient::post_json(const HttpRequest& request) {
+HttpAnswer HttpClient::post(const HttpRequest& request) {
+  return exchange(request, /*post=*/true);
+}
+
+HttpAnswer HttpClient::get(const HttpRequest& request) {
+  return exchange(request, /*post=*/false);
+}
+
+HttpAnswer HttpClient::exchange(const HttpRequest& request, bool post) {
   CURL* easy = handles_->easy.get();
   curl_easy_reset(easy);  // settings only; the connection stays open
   Receiver receiver{.most_body = request.limits.body_bytes};
   std::array<char, CURL_ERROR_SIZE> reason = {};
   HeaderList headers;
-  append(headers, "Content-Type: application/json");
-  append(headers, "Accept: application/json");
+  if (post) append(headers, fmt::format("Content-Type: {}", request.type));
+  append(headers, fmt::format("Accept: {}", request.type));
   append(headers, "Expect:");  // do not wait for leave to send a long body
   for (const std::string& header : request.headers) append(headers, header);
 
@@ -155,9 +163,11 @@ HttpAnswer HttpClient::post_json(const HttpRequest& request) {
   set(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(request.limits.total.count()));
   if (is_loopback(host_of(request.url))) set(easy, CURLOPT_PROXY, "");
   set(easy, CURLOPT_HTTPHEADER, headers.get());
-  set(easy, CURLOPT_POST, 1L);
-  set(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
-  set(easy, CURLOPT_POSTFIELDS, request.body.c_str());
+  if (post) {
+    set(easy, CURLOPT_POST, 1L);
+    set(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    set(easy, CURLOPT_POSTFIELDS, request.body.c_str());
+  }
   set(easy, CURLOPT_MAXFILESIZE_LARGE, static_cast<curl_off_t>(request.limits.body_bytes));
   set(easy, CURLOPT_WRITEFUNCTION, &take_body);
   set(easy, CURLOPT_WRITEDATA, static_cast<void*>(&receiver));

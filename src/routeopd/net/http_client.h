@@ -25,9 +25,10 @@ struct HttpLimits {
 
 struct HttpRequest {
   std::string url;
-  std::vector<std::string> headers;  // "Name: value"; Content-Type is set already
-  std::string body;                  // JSON
+  std::vector<std::string> headers;  // "Name: value"
+  std::string body;                  // of a POST
   HttpLimits limits;
+  const char* type = "application/json";  // of the body
 };
 
 struct HttpAnswer {
@@ -62,9 +63,12 @@ class HttpClient {
 
   // The answer, whatever its status. Throws HttpFailure, whose message names the address and never a header,
   // and Interrupted within a fifth of a second of a signal.
-  HttpAnswer post_json(const HttpRequest& request);
+  HttpAnswer post(const HttpRequest& request);
+  HttpAnswer get(const HttpRequest& request);
 
  private:
+  HttpAnswer exchange(const HttpRequest& request, bool post);
+
   struct Handles;
   std::unique_ptr<Handles> handles_;
 };

@@ -46,7 +46,7 @@ HttpAnswer post_with_retries(HttpClient& client, const HttpRequest& request, con
     HttpAnswer answer;
     std::exception_ptr failure;
     try {
-      answer = client.post_json(request);
+      answer = client.post(request);
       if (!is_transient(answer.status)) return answer;
     } catch (const HttpFailure& error) {
       if (!is_transient(error.kind())) throw;

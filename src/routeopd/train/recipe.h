@@ -21,7 +21,18 @@ struct StudentSection {
   Dtype dtype = Dtype::kAuto;
 };
 
-struct TeacherSection {
+// Who computes: this process, or servers.
+enum class EngineKind { kLocal, kServe, kVllm, kSglang };
+
+struct ServersSection {
+  EngineKind engine = EngineKind::kLocal;
+  std::vector<std::string> urls;  // of its servers
+  std::string api_key_env;        // variable that holds their key; empty: none
+  double patience = 600;          // seconds to wait for a server before the run stops
+  std::int32_t requests = 32;     // most in flight at a server
+};
+
+struct TeacherSection : ServersSection {
   std::string path;
 };
 
@@ -33,13 +44,14 @@ struct DataSection {
 
 enum class OldScores { kCapture, kRescore };
 
-struct RolloutSection {
+struct RolloutSection : ServersSection {
   std::int32_t prompts_per_step = 32;
   std::int32_t n = 4;
   double temperature = 1.0;
   double top_p = 1.0;
   std::int64_t max_new_tokens = 16384;
   double kv_memory = 0;  // GB; 0: a quarter of the free memory
+  std::string weights;   // directory that its servers see, for the student's weights; empty: OUT/weights
   OldScores old_scores = OldScores::kCapture;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/recipe_fields.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace routeopd::train {
@@ -13,6 +14,33 @@ Range whole_from(double low, double high = 1e9) {
   return {.low = low, .high = high};
 }
 
+// The fields of ServersSection, as those of a section that has it.
+template <class S>
+Fields<S> with_servers(Fields<S> fields) {
+  const auto member = []<class T>(T ServersSection::* inner) { return static_cast<T S::*>(inner); };
+  fields.push_back(choice_field("engine", member(&ServersSection::engine), "who computes (docs/engines.md)",
+                                Choices<EngineKind>{{"local", EngineKind::kLocal},
+                                                    {"serve", EngineKind::kServe},
+                                                    {"vllm", EngineKind::kVllm},
+                                                    {"sglang", EngineKind::kSglang}}));
+  fields.push_back({"urls", "addresses of the servers, such as [\"http://127.0.0.1:8000\"]",
+                    [](S& section, const Json& value) {
+                      if (!value.is_array() || !std::all_of(value.begin(), value.end(),
+                                                            [](const Json& url) { return url.is_string(); }))
+                        throw UserError("expected a list of addresses, got {}", shown(value));
+                      section.urls = value.get<std::vector<std::string>>();
+                    },
+                    [](const S& section) { return Json(section.urls); }});
+  fields.push_back(text_field("api_key_env", member(&ServersSection::api_key_env),
+                              "environment variable that holds the servers' key; empty: none"));
+  fields.push_back(number_field("patience", member(&ServersSection::patience),
+                                "seconds to wait while no server answers, before the run stops",
+                                Range{.low = 0, .high = 1e7}));
+  fields.push_back(number_field("requests", member(&ServersSection::requests),
+                                "most requests in flight at a server", whole_from(1, 1024)));
+  return fields;
+}
+
 Fields<StudentSection> student_fields() {
   using S = StudentSection;
   return {text_field("path", &S::path, "Hugging Face directory of the student"),
@@ -23,8 +51,10 @@ Fields<StudentSection> student_fields() {
 }
 
 Fields<TeacherSection> teacher_fields() {
-  return {text_field("path", &TeacherSection::path,
-                     "Hugging Face directory of the teacher; the sft arm has none")};
+  return with_servers<TeacherSection>(
+      {text_field("path", &TeacherSection::path,
+                  "Hugging Face directory of the teacher; of a server's, config.json and tokenizer files "
+                  "suffice; the sft arm has none")});
 }
 
 Fields<DataSection> data_fields() {
@@ -37,20 +67,23 @@ Fields<DataSection> data_fields() {
 
 Fields<RolloutSection> rollout_fields() {
   using S = RolloutSection;
-  return {
-      number_field("prompts_per_step", &S::prompts_per_step, "prompts per step", whole_from(1, 1 << 24)),
-      number_field("n", &S::n, "responses per prompt", whole_from(1, 256)),
-      number_field("temperature", &S::temperature, "of sampling", kPositive),
-      number_field("top_p", &S::top_p, "sample from the most likely ids that together have this probability",
-                   Range{.low = 0, .high = 1, .low_open = true}),
-      number_field("max_new_tokens", &S::max_new_tokens, "longest response", whole_from(1)),
-      number_field(
-          "kv_memory", &S::kv_memory,
-          "gigabytes for keys and values while responses are generated; 0: a quarter of the free memory",
-          Range{.low = 0, .high = 1e6}),
-      choice_field("old_scores", &S::old_scores,
-                   "the behaviour student's values, captured while decoding or computed again",
-                   Choices<OldScores>{{"capture", OldScores::kCapture}, {"rescore", OldScores::kRescore}})};
+  return with_servers<S>(
+      {number_field("prompts_per_step", &S::prompts_per_step, "prompts per step", whole_from(1, 1 << 24)),
+       number_field("n", &S::n, "responses per prompt", whole_from(1, 256)),
+       number_field("temperature", &S::temperature, "of sampling", kPositive),
+       number_field("top_p", &S::top_p, "sample from the most likely ids that together have this probability",
+                    Range{.low = 0, .high = 1, .low_open = true}),
+       number_field("max_new_tokens", &S::max_new_tokens, "longest response", whole_from(1)),
+       number_field(
+           "kv_memory", &S::kv_memory,
+           "gigabytes for keys and values while responses are generated; 0: a quarter of the free memory",
+           Range{.low = 0, .high = 1e6}),
+       choice_field("old_scores", &S::old_scores,
+                    "the behaviour student's values, captured while decoding or computed again",
+                    Choices<OldScores>{{"capture", OldScores::kCapture}, {"rescore", OldScores::kRescore}}),
+       text_field(
+           "weights", &S::weights,
+           "directory that the rollout's servers see too, for the student's weights; empty: OUT/weights")});
 }
 
 Fields<OptimizerSection> optimizer_fields() {
