@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""`routeopd train` on a live vLLM, beside the local engine: student and teacher each on a vLLM server, weights refreshed after every
+step; then the teacher alone.
+
+    remote_vllm.py PROGRAM TORCH_TESTS VLLM_PYTHON SOURCE [--model STUDENT TEACHER [--quick]]
+
+On the laboratory pair three steps each; with --model on those directories, one step. Values that vLLM reads must be ours to 2e-4;
+mismatch mass on fixed states must fall as it does locally (other random numbers: compared with a margin of a quarter of the fall).
+"""
+import argparse
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("program")
+parser.add_argument("tests")
+parser.add_argument("python")
+parser.add_argument("source", type=pathlib.Path)
+parser.add_argument("--model", nargs=2)
+arguments = parser.parse_args()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Vllm:
+    def __init__(self, model, log):
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = log
+        environment = {**os.environ, "VLLM_CPU_OMP_THREADS_BIND": "0-1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_SERVER_DEV_MODE": "1",
+                       "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+        self.process = subprocess.Popen(
+            [arguments.python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--served-model-name", "m", "--host",
+             "127.0.0.1", "--port", str(self.port), "--dtype", "float32", "--max-model-len", "512", "--max-logprobs", "64",
+             "--enforce-eager", "--enable-scale-out"], stdout=open(log, "wb"), stderr=subprocess.STDOUT, env=environment)
+
+    def wait(self):
+        deadline = time.monotonic() + 300
+        while time.monotonic() < deadline:
+            try:
+                urllib.request.urlopen(self.url + "/health", timeout=5)
+                return self
+            except OSError:
+                if self.process.poll() is not None:
+                    break
+                time.sleep(1)
+        sys.exit(f"vLLM did not come up:\n{open(self.log, errors='replace').read()[-3000:]}")
+
+    def end(self):
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+def train(out, steps, *values):
+    begin = time.monotonic()
+    words = [word for value in values for word in ("--set", value)]
+    subprocess.run([arguments.program, "train", arguments.source / "recipes/lab.toml", "--out", out, "--quiet", "--set", f"train.steps={steps}",
+                    "--set", "rollout.prompts_per_step=16", "--set", "probe.every=1", "--set", "checkpoint.every=1", *words],
+                   check=True, cwd=arguments.source)
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    masses = [json.loads(line)["mass"] for line in (out / "probe.jsonl").read_text().splitlines()]
+    print(f"  {out.name}: {time.monotonic() - begin:.0f} s; mass on fixed states " + " -> ".join(f"{mass:.4f}" for mass in masses))
+    print(f"    servers {lines[-1]['servers']}, validity {lines[-1]['validity']}, gap {lines[-1].get('engine_gap')}, retained mass "
+          f"{lines[-1]['student_mass']:.4f} {lines[-1]['teacher_mass']:.4f}", flush=True)
+    return lines, masses
+
+
+with tempfile.TemporaryDirectory() as directory:
+    root = pathlib.Path(directory)
+    base, teacher = arguments.model or [arguments.source / "lab/base", arguments.source / "lab/teacher"]
+    steps = 1 if arguments.model else 3
+    common = []
+    if arguments.model:
+        problems = root / "problems.jsonl"
+        problems.write_text("".join(json.dumps({"id": i, "problem": f"Tom has {i + 3} apples and buys {i + 4} more. How many has he?"}) + "\n"
+                                    for i in range(16)))
+        common = [f"student.path={base}", f"teacher.path={teacher}", f"data.prompts={problems}", "data.template=chat", "objective.k=32",
+                  "rollout.prompts_per_step=4", "rollout.n=2", "rollout.max_new_tokens=24", "optimizer.lr=2e-5", "probe.states=64"]
+    servers = [Vllm(base, root / "student.log"), Vllm(teacher, root / "teacher.log")]
+    try:
+        for server in servers:
+            server.wait()
+        subprocess.run([arguments.tests, "--gtest_filter=LiveVllm.*"], check=True,
+                       env={**os.environ, "ROUTEOPD_LIVE_VLLM": servers[1].url, "ROUTEOPD_LIVE_MODEL": str(teacher)})
+        student_on = ["rollout.engine=vllm", f'rollout.urls=["{servers[0].url}"]']
+        teacher_on = ["teacher.engine=vllm", f'teacher.urls=["{servers[1].url}"]']
+        _, local = train(root / "local", steps, *common)
+        runs = {"both": student_on + teacher_on, "teacher": teacher_on,
+                "learner-values": student_on + teacher_on + ["rollout.student_values=learner"]}
+        for name, values in runs.items():
+            lines, masses = train(root / name, steps, *common, *values)
+            valid = all(set(line["validity"]) <= {"valid", "not_routed"} for line in lines)
+            fall, expected = masses[0] - masses[-1], local[0] - local[-1]
+            close = abs(masses[0] - local[0]) < 0.02 and abs(fall - expected) <= 0.25 * abs(expected) + 0.005
+            print(f"  {name}: mass falls by {fall:.4f}, locally by {expected:.4f}: {'met' if valid and close else 'NOT MET'}")
+            if not (valid and close):
+                sys.exit(1)
+    finally:
+        for server in servers:
+            server.end()
+print("vLLM behind the trainer: met")
