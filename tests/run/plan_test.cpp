@@ -32,7 +32,8 @@ train::Recipe recipe_of(const Json& objective) {
 train::RunPrompts tiny_prompts(const train::Recipe& recipe) {
   train::RunPrompts prompts;
   prompts.student = formats::read_model_config(recipe.student.path);
-  if (!recipe.sft()) prompts.teacher = formats::read_model_config(recipe.teacher.path);
+  for (const train::RunTeacher& teacher : recipe.run_teachers())
+    prompts.teachers.push_back(formats::read_model_config(teacher.section->path));
   prompts.real_ids = kRealIds;
   prompts.prompts.resize(6);
   for (Prompt& prompt : prompts.prompts) {

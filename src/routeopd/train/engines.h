@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "routeopd/engine/engine.h"
 #include "routeopd/train/inputs.h"
@@ -15,15 +17,33 @@
 
 namespace routeopd::train {
 
+struct TeacherEngine {
+  std::string name;                        // RunTeacher::name
+  std::unique_ptr<engine::Engine> engine;  // scores; null: none was made for it
+  // Of a teacher whose weights are here, for the arms over the whole vocabulary; undefined: it has none.
+  at::Tensor head_UX;
+};
+
 struct Engines {
   std::unique_ptr<engine::Engine> student;  // writes; refreshed after every update of the weights that learn
-  std::unique_ptr<engine::Engine> teacher;  // scores; null for the sft arm
-  // Of a teacher whose weights are here, for the arms over the whole vocabulary; undefined: it has none.
-  at::Tensor teacher_head_UX;
+  std::vector<TeacherEngine> teachers;      // in the order of Recipe::run_teachers(); none for the sft arm
+
+  // Who scores, as engine::score_rollout() takes them.
+  std::vector<engine::Engine*> scorers() const;
+
+  // The LM head of the only teacher; undefined where there are several, or it has none.
+  at::Tensor teacher_head_UX() const;
 };
+
+// The teachers of a run that has one.
+std::vector<TeacherEngine> one_teacher(std::unique_ptr<engine::Engine> engine, at::Tensor head_UX = {});
 
 // Those that the recipe names, over the models of `inputs`.
 Engines make_engines(const Recipe& recipe, const Inputs& inputs);
+
+// The engine of one teacher: the one place where its section becomes one.
+TeacherEngine make_teacher_engine(const TeacherSection& section, const TeacherInput& input,
+                                  std::int32_t real_ids);
 
 // An engine over a model's weights as they are, exact whatever the rollout's are: for evaluations and probes.
 std::unique_ptr<engine::Engine> make_exact_engine(const model::Model& model, std::int32_t real_ids);
