@@ -40,7 +40,7 @@ class Case(unittest.TestCase):
 
     def prompts(self, name, change):
         """The first training prompts, each changed by its number."""
-        lines = [json.loads(line) for line in open(LAB / "train.jsonl")][:12]
+        lines = [json.loads(line) for line in (LAB / "train.jsonl").read_text().splitlines()[:12]]
         for number, line in enumerate(lines):
             change(number, line)
         path = self.path / name
@@ -56,7 +56,7 @@ class Case(unittest.TestCase):
         return path
 
     def lines(self, *parts):
-        return [json.loads(line) for line in open(self.path.joinpath(*parts))]
+        return [json.loads(line) for line in self.path.joinpath(*parts).read_text().splitlines()]
 
 
 TWO = '[teachers]\ndefault = "a"\n[teachers.a]\npath = "lab/teacher"\n[teachers.b]\npath = "lab/teacher"\n'

@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstring>
 #include <filesystem>
+#include <functional>
+#include <map>
 
 #include "routeopd/base/interrupt.h"
 #include "routeopd/engine/local_engine.h"
@@ -130,7 +133,9 @@ TEST(SelfDistillation, NeedsAPromptThatTellsTheTeacherMore) {
   for (; const auto line = lines.next(); ++lines_read) {
     const auto number = std::stoul((*line)["id"].get<std::string>());
     EXPECT_EQ(line->contains("teacher_prompt_ids"), number % 2 == 0);
-    if (number % 2 == 0) EXPECT_EQ((*line)["teacher_prompt_ids"][1], 20 + number);
+    if (number % 2 == 0) {
+      EXPECT_EQ((*line)["teacher_prompt_ids"][1], 20 + number);
+    }
     shown += number % 2 == 0 ? 1 : 0;
     EXPECT_FALSE(line->contains("teacher")) << "there is one";
   }
