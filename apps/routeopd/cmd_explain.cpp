@@ -12,6 +12,7 @@
 #include "progress.h"
 #include "routeopd/base/files.h"
 #include "routeopd/engine/local_engine.h"
+#include "routeopd/engine/score_rollout.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/model/model_files.h"
 #include "routeopd/probe/explain.h"
@@ -28,6 +29,7 @@ constexpr std::int64_t kUsualLength = 128;
 
 struct ExplainArguments {
   std::string student, teacher, prompt;
+  std::optional<std::string> teacher_prompt;
   std::string prompt_template = "raw";
   std::optional<std::string> response;
   double temperature = 1, top_p = 1;
@@ -57,6 +59,22 @@ Rollout written(engine::Engine& student, const Prompt& prompt, const ExplainArgu
                           {.k = columns, .hidden = student.capabilities().hidden_states});
 }
 
+// Through the teacher's chat template where the template is chat and it has one, else as the student's.
+void read_teacher_prompt(const ExplainArguments& arguments, const text::PromptTemplate& words,
+                         const tokenizer::Tokenizer& tokenizer, Prompt& prompt) {
+  formats::naming("--teacher-prompt", [&] {
+    const bool own =
+        arguments.prompt_template == "chat" && text::PromptTemplate("raw", arguments.teacher).has_chat();
+    const text::PromptTemplate& chosen =
+        own ? text::PromptTemplate(arguments.prompt_template, arguments.teacher) : words;
+    Prompt other = text::make_prompt("1", 0, chosen.apply(*arguments.teacher_prompt), tokenizer);
+    if (other.ids.empty()) throw UserError("has no tokens; expected some text");
+    if (other.ids == prompt.ids) return;  // nothing to tell apart
+    prompt.teacher_ids = std::move(other.ids);
+    prompt.teacher_text = std::move(other.text);
+  });
+}
+
 Json settings_of(const routing::ObjectiveOptions& options) {
   Json settings = Json::object();
   for (const auto& field : routing::objective_fields()) settings[field.name] = field.get(options);
@@ -73,9 +91,10 @@ Explanation explain(const ExplainArguments& arguments) {
                     difference);
   const tokenizer::Tokenizer tokenizer(arguments.student);
   const text::PromptTemplate words(arguments.prompt_template, arguments.student);
-  const Prompt prompt = formats::naming(
+  Prompt prompt = formats::naming(
       "--prompt", [&] { return text::make_prompt("1", 0, words.apply(arguments.prompt), tokenizer); });
   if (prompt.ids.empty()) throw UserError("--prompt: has no tokens; expected some text");
+  if (arguments.teacher_prompt) read_teacher_prompt(arguments, words, tokenizer, prompt);
   std::vector<std::int32_t> response_ids;
   if (arguments.response)
     response_ids = formats::naming("--response", [&] { return tokenizer.encode(*arguments.response); });
@@ -90,12 +109,16 @@ Explanation explain(const ExplainArguments& arguments) {
       teacher(teacher_model, tokenizer.real_ids());
   const std::int32_t columns = probe::explained_columns(options, student.real_ids());
   const std::span prompts(&prompt, 1);
+  Prompt read_by_teacher = prompt;
+  if (!prompt.teacher_ids.empty()) read_by_teacher.ids = prompt.teacher_ids;
   const std::int64_t max_new =
       std::min(engine::longest_response(student_model, prompts, arguments.max_new, kUsualLength),
-               engine::longest_response(teacher_model, prompts, arguments.max_new, kUsualLength));
+               engine::longest_response(teacher_model, std::span(&read_by_teacher, 1), arguments.max_new,
+                                        kUsualLength));
   progress.update(0, "models read");
   Rollout rollout = arguments.response ? probe::given_rollout(prompt.ids, response_ids)
                                        : written(student, prompt, arguments, max_new, columns);
+  engine::add_teachers(rollout, prompts);
   progress.update(0, fmt::format("{} tokens", rollout.states()));
 
   Explanation explanation;
@@ -103,6 +126,8 @@ Explanation explain(const ExplainArguments& arguments) {
   explanation.teacher = arguments.teacher;
   explanation.prompt = prompt.text;
   explanation.prompt_ids = prompt.ids;
+  explanation.teacher_prompt = prompt.teacher_text;
+  explanation.teacher_prompt_ids = prompt.teacher_ids;
   explanation.response = tokenizer.decode(rollout.id_N);
   explanation.finish = arguments.response                                    ? "given"
                        : rollout.responses_B.front().finish == Finish::kStop ? "stop"
@@ -151,6 +176,9 @@ void add_explain(CLI::App& app) {
   app.add_option("--student", arguments->student, "Hugging Face model directory")->required();
   app.add_option("--teacher", arguments->teacher, "The same")->required();
   app.add_option("--prompt", arguments->prompt, "What the student is asked")->required();
+  app.add_option(
+      "--teacher-prompt", arguments->teacher_prompt,
+      "What the teacher is asked in its place, such as the prompt with a hint; then both are shown");
   add_decoding_options(app, arguments->prompt_template, arguments->temperature, arguments->top_p);
   app.add_option("--response", arguments->response,
                  "Explain this response in place of one that the student writes");

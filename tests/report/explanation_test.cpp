@@ -82,6 +82,31 @@ TEST(ExplanationText, WithoutColoursEveryTokenIsARowAndNothingActs) {
   EXPECT_THAT(text, HasSubstr("response of 3 (ended by the student), 1 of them routed, mean mass 0.1600"));
 }
 
+// Both prompts are shown where they differ, as harmlessly as all else.
+TEST(ExplanationText, ATeachersOwnPromptIsShownBesideTheStudents) {
+  Explanation explanation = example();
+  EXPECT_THAT(explanation_text(explanation, false), Not(HasSubstr("The teacher reads")));
+  EXPECT_FALSE(explanation_json(explanation).contains("teacher_prompt"));
+  EXPECT_THAT(explanation_html(explanation), HasSubstr("<summary>Prompt</summary>"));
+  explanation.teacher_prompt = std::string("a hint\n") + kAttack;
+  explanation.teacher_prompt_ids = {8, 9, 10, 11, 12, 13, 14};
+  const std::string text = explanation_text(explanation, false);
+  expect_harmless(text);
+  EXPECT_THAT(text, HasSubstr("prompt of 5 tokens, the teacher's of 7, response of 3"));
+  EXPECT_THAT(text, HasSubstr("The student reads:\n</script>"));
+  EXPECT_THAT(text, HasSubstr("The teacher reads:\na hint\\n\n</script>"));
+  const std::string page = explanation_html(explanation);
+  expect_harmless(page);
+  EXPECT_THAT(page, HasSubstr("<summary>The student&#39;s prompt</summary>"));
+  EXPECT_THAT(page, HasSubstr("<summary>The teacher&#39;s prompt</summary><div class=\"prompt\">a hint"));
+  EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
+  const Json json = explanation_json(explanation);
+  EXPECT_EQ(json["teacher_prompt_ids"], Json(explanation.teacher_prompt_ids));
+  EXPECT_EQ(json["teacher_prompt_tokens"], 7);
+  EXPECT_EQ(json["prompt_tokens"], 5);
+  EXPECT_THAT(json["teacher_prompt"].get<std::string>(), HasSubstr("a hint"));
+}
+
 TEST(ExplanationText, ColoursAreTheLevelsAndOnlyOurs) {
   const std::string text = explanation_text(example(), true);
   std::string plain;

@@ -32,7 +32,8 @@ train::Recipe recipe_of(const Json& objective) {
 train::RunPrompts tiny_prompts(const train::Recipe& recipe) {
   train::RunPrompts prompts;
   prompts.student = formats::read_model_config(recipe.student.path);
-  if (!recipe.sft()) prompts.teacher = formats::read_model_config(recipe.teacher.path);
+  for (const train::RunTeacher& teacher : recipe.run_teachers())
+    prompts.teachers.push_back(formats::read_model_config(teacher.section->path));
   prompts.real_ids = kRealIds;
   prompts.prompts.resize(6);
   for (Prompt& prompt : prompts.prompts) {
@@ -60,6 +61,30 @@ TEST(Plan, CountsTheSupportOfArmsThatKeepIt) {
   EXPECT_EQ(part_of(recipe_of({{"arm", "union_fkl"}, {"k", "full"}}), "support"),
             kStates * kRealIds * kTwice);
   EXPECT_EQ(part_of(recipe_of({{"arm", "full_rkl"}, {"k", 8}}), "support"), 0);
+}
+
+// Weights on a server take no memory here; those of every teacher that is here do.
+TEST(Plan, CountsEveryTeacherAndWhatItReads) {
+  const train::Recipe one = recipe_of({{"arm", "routeopd"}, {"k", 8}});
+  train::Recipe two = one;
+  two.teacher = {};
+  two.teachers["a"].path = two.teachers["b"].path = tiny("teacher").string();
+  const std::int64_t weights = part_of(one, "teacher"), panels = part_of(one, "teacher, for the engine");
+  EXPECT_GT(weights, 0);
+  for (const char* name : {"a", "b"}) {
+    EXPECT_EQ(part_of(two, fmt::format("teacher {}", name)), weights);
+    EXPECT_EQ(part_of(two, fmt::format("teacher {}, for the engine", name)), panels);
+  }
+  EXPECT_EQ(part_of(two, "keys and values, scoring"), part_of(one, "keys and values, scoring"))
+      << "one after the other";
+  two.teachers["b"].engine = train::EngineKind::kServe;
+  EXPECT_EQ(part_of(two, "teacher b"), 0);
+  EXPECT_EQ(part_of(two, "teacher a"), weights);
+  train::RunPrompts prompts = tiny_prompts(one);
+  const std::int64_t plain = plan_run(one, prompts).teacher_tokens;
+  for (Prompt& prompt : prompts.prompts) prompt.teacher_ids = {1, 2, 3, 4, 5, 6, 7, 8};
+  EXPECT_EQ(plan_run(one, prompts).teacher_tokens, plain + 4 * 5)
+      << "five more tokens for each prompt of a step";
 }
 
 TEST(Plan, CountsTheProbesStates) {

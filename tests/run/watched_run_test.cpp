@@ -29,7 +29,7 @@ struct WatchedScript : ::testing::Test {
   }();
   train::Inputs inputs = [this] {
     train::Inputs own = train::tiny_inputs(recipe);
-    own.teacher.reset();
+    own.teachers.front().model.reset();
     return own;
   }();
   tokenizer::Tokenizer tokenizer{fs::path(ROUTEOPD_TEST_DATA).parent_path() / "lab" / "base"};
@@ -37,8 +37,7 @@ struct WatchedScript : ::testing::Test {
 
   static train::Engines scripted() {
     return {.student = std::make_unique<engine::ScriptedEngine>(90, 11),
-            .teacher = std::make_unique<engine::ScriptedEngine>(90, 12),
-            .teacher_head_UX = {}};
+            .teachers = train::one_teacher(std::make_unique<engine::ScriptedEngine>(90, 12))};
   }
 };
 
@@ -65,9 +64,8 @@ TEST_F(WatchedScript, IsRefusedByNameBeforeItsStartIsProbed) {
   recipe.probe.bank.clear();
   recipe.objective = routing::objective_from({{"arm", "full_rkl"}});
   train::Engines engines = scripted();
-  dynamic_cast<engine::ScriptedEngine&>(*engines.teacher).spoil_answer = [](auto&, const auto&) {
-    ADD_FAILURE() << "something ran";
-  };
+  dynamic_cast<engine::ScriptedEngine&>(*engines.teachers.front().engine).spoil_answer =
+      [](auto&, const auto&) { ADD_FAILURE() << "something ran"; };
   EXPECT_THAT(error_of([&] { WatchedRun(recipe, inputs, evaluator, std::move(engines)); }),
               HasSubstr("[objective] arm: full_rkl needs the teacher's hidden states"));
   EXPECT_FALSE(fs::exists(recipe.out));

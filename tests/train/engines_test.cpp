@@ -39,14 +39,12 @@ struct Script {
   std::unique_ptr<ScriptedEngine> teacher = std::make_unique<ScriptedEngine>(kIds, 12);
   ScriptedEngine &writes = *student, &scores = *teacher;
 
-  Engines engines() {
-    return {.student = std::move(student), .teacher = std::move(teacher), .teacher_head_UX = {}};
-  }
+  Engines engines() { return {.student = std::move(student), .teachers = one_teacher(std::move(teacher))}; }
 };
 
 Inputs scripted_inputs(const Recipe& recipe) {
   Inputs inputs = tiny_inputs(recipe);
-  inputs.teacher.reset();  // its weights are nowhere
+  inputs.teachers.front().model.reset();  // its weights are nowhere
   return inputs;
 }
 
@@ -228,7 +226,7 @@ TEST(Capabilities, AnArmThatNeedsHiddenStatesIsRefusedByName) {
       error_of([&] { train(full, inputs, std::move(half)); }),
       HasSubstr("[objective] k: \"full\" needs the student's hidden states, which its engine (scripted)"));
   Engines headless = make_engines(full, inputs);
-  headless.teacher_head_UX.reset();
+  headless.teachers.front().head_UX.reset();
   EXPECT_THAT(error_of([&] { train(full, inputs, std::move(headless)); }), HasSubstr("LM head"));
   EXPECT_FALSE(fs::exists(full.out));
 }
@@ -237,11 +235,11 @@ TEST(Capabilities, EnginesOfAnotherVocabularyAreRefused) {
   const Recipe recipe = tiny_recipe("unused");
   Inputs inputs = scripted_inputs(recipe);
   Engines engines = Script().engines();
-  engines.teacher = std::make_unique<ScriptedEngine>(kIds + 6, 2);
+  engines.teachers = one_teacher(std::make_unique<ScriptedEngine>(kIds + 6, 2));
   EXPECT_THAT(error_of([&] { Stages(recipe, inputs, std::move(engines)); }),
               HasSubstr("[teacher]: its engine (scripted) has 96 ids, and the student's tokenizer has 90"));
   Engines alone = Script().engines();
-  alone.teacher.reset();
+  alone.teachers.clear();
   EXPECT_THAT(error_of([&] { Stages(recipe, inputs, std::move(alone)); }),
               HasSubstr("arm routeopd learns from a teacher, and none is there"));
 }
@@ -252,8 +250,8 @@ TEST(Capabilities, LocalAndOtherEnginesMix) {
   const Recipe recipe = tiny_recipe(directory.path() / "run");
   Inputs inputs = scripted_inputs(recipe);
   Engines engines = make_engines(recipe, inputs);
-  EXPECT_EQ(engines.teacher, nullptr);
-  engines.teacher = std::make_unique<ScriptedEngine>(kIds, 12);
+  EXPECT_EQ(engines.teachers.front().engine, nullptr);
+  engines.teachers = one_teacher(std::make_unique<ScriptedEngine>(kIds, 12));
   train(recipe, inputs, std::move(engines));
   for (const Json& step : metrics_of(recipe.out)) {
     EXPECT_EQ(step["validity"]["valid"], step["tokens"]);
@@ -269,9 +267,9 @@ TEST(ServedPair, RoutesAreThoseOfTheLocalEngines) {
     const Recipe recipe = tiny_recipe("unused", arm);
     Inputs inputs = tiny_inputs(recipe);
     Stages local(recipe, inputs);
-    Engines engines{.student = std::make_unique<ServedEngine>(inputs.student, kIds),
-                    .teacher = std::make_unique<ServedEngine>(*inputs.teacher, kIds),
-                    .teacher_head_UX = {}};
+    Engines engines{
+        .student = std::make_unique<ServedEngine>(inputs.student, kIds),
+        .teachers = one_teacher(std::make_unique<ServedEngine>(*inputs.teachers.front().model, kIds))};
     Stages served(recipe, inputs, std::move(engines));
     std::vector<Routes> both;
     for (Stages* const stages : {&local, &served}) {
@@ -306,9 +304,9 @@ TEST(ServedPair, TrainsAsTheLocalEnginesDo) {
   Recipe local = tiny_recipe(directory.path() / "local"), served = tiny_recipe(directory.path() / "served");
   run(local);
   Inputs inputs = tiny_inputs(served);
-  Engines engines{.student = std::make_unique<ServedEngine>(inputs.student, kIds),
-                  .teacher = std::make_unique<ServedEngine>(*inputs.teacher, kIds),
-                  .teacher_head_UX = {}};
+  Engines engines{
+      .student = std::make_unique<ServedEngine>(inputs.student, kIds),
+      .teachers = one_teacher(std::make_unique<ServedEngine>(*inputs.teachers.front().model, kIds))};
   train(served, inputs, std::move(engines));
   const std::vector<Json> a = metrics_of(local.out), b = metrics_of(served.out);
   // Later, updates that differ in their last bits may lead apart.

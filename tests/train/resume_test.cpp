@@ -273,7 +273,7 @@ TEST(ResumeRun, BadStepsAreCarriedOver) {
   const auto train_badly = [&](std::int64_t until, Start start) {
     catch_interrupts();
     Inputs inputs = tiny_inputs(recipe);
-    inputs.teacher->norm_H.fill_(std::numeric_limits<float>::quiet_NaN());
+    inputs.teachers.front().model->norm_H.fill_(std::numeric_limits<float>::quiet_NaN());
     const auto watch = [&](const StepMetrics& metrics) {
       if (metrics.step == until) std::raise(SIGINT);
     };

@@ -287,7 +287,7 @@ TEST(Run, TeacherWithoutAWholeAnswerStopsTheRun) {
     recipe.train.max_bad_steps = 2;
     recipe.checkpoint.every = 0;
     Inputs inputs = tiny_inputs(recipe);
-    inputs.teacher->norm_H.fill_(std::numeric_limits<float>::quiet_NaN());
+    inputs.teachers.front().model->norm_H.fill_(std::numeric_limits<float>::quiet_NaN());
     EXPECT_THAT(error_of([&] { train(recipe, inputs); }),
                 AllOf(HasSubstr("step 3: 3 steps in a row made no update"), HasSubstr("(non_finite)")))
         << arm;
@@ -313,8 +313,9 @@ TEST(Run, StatesWithoutAFiniteTeacherAreSkipped) {
   const Recipe recipe = tiny_recipe(directory.path() / "run");
   Inputs inputs = tiny_inputs(recipe);
   for (Prompt& prompt : inputs.prompts) prompt.ids.back() = 7 + static_cast<std::int32_t>(prompt.number % 2);
-  inputs.teacher->embed_VH = inputs.teacher->embed_VH.clone();  // the head stays whole
-  inputs.teacher->embed_VH[8].fill_(std::numeric_limits<float>::quiet_NaN());
+  inputs.teachers.front().model->embed_VH =
+      inputs.teachers.front().model->embed_VH.clone();  // the head stays whole
+  inputs.teachers.front().model->embed_VH[8].fill_(std::numeric_limits<float>::quiet_NaN());
   train(recipe, inputs);
   for (const Json& step : metrics_of(recipe.out)) {
     EXPECT_GT(step["validity"]["non_finite"].get<int>(), 0);
@@ -448,8 +449,9 @@ TEST(Run, TeacherThatIsTheStudentInOtherBytesIsSaidInWords) {
   for (const char* arm : {"routeopd", "sampled_rkl", "full_rkl", "union_rkl"}) {
     const Recipe recipe = tiny_recipe(directory.path() / arm, arm);
     Inputs inputs = tiny_inputs(recipe);
-    inputs.teacher = model::load_model(tiny("student"));
-    inputs.teacher->embed_VH.slice(0, 90, 96).fill_(0.5);  // padded rows that take part in nothing
+    inputs.teachers.front().model = model::load_model(tiny("student"));
+    inputs.teachers.front().model->embed_VH.slice(0, 90, 96).fill_(
+        0.5);  // padded rows that take part in nothing
     EXPECT_THAT(error_of([&] { train(recipe, inputs); }), HasSubstr("agree at all")) << arm;
   }
 }

@@ -35,7 +35,10 @@ inline Inputs tiny_inputs(const Recipe& recipe) {
   check_recipe(recipe);
   Inputs inputs;
   inputs.student = model::load_model(recipe.student.path);
-  if (!recipe.sft()) inputs.teacher = model::load_model(recipe.teacher.path);
+  for (const RunTeacher& teacher : recipe.run_teachers()) {
+    const model::Model model = model::load_model(teacher.section->path);
+    inputs.teachers.push_back({.name = teacher.name, .config = model.config, .model = model});
+  }
   inputs.real_ids = 90;
   for (std::uint32_t i = 0; i < 6; ++i) {
     Prompt& prompt = inputs.prompts.emplace_back();

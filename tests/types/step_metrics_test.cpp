@@ -16,6 +16,9 @@ StepMetrics some_metrics() {
   metrics.lr = 1e-6;
   metrics.mass = 0.25;
   metrics.routed_share = 0.5;
+  metrics.teachers["math"] = {
+      .states = 1000, .valid = 990, .mass = 0.125, .routed_share = 0.75, .calls = 4, .tokens = 1100};
+  metrics.teachers["code"].states = 234;
   metrics.validity = {{"valid", 1200}, {"non_finite", 34}, {"not_routed", 600}};
   metrics.time = {{"rollout", 1.5}, {"total", 2.0}};
   metrics.peak_bytes = 1 << 30;
@@ -27,6 +30,10 @@ TEST(StepMetrics, ALineReadsBackEqual) {
   EXPECT_EQ(json_of(step_metrics_of(Json::parse(line.dump()))).dump(), line.dump());
   EXPECT_EQ(line["memory"]["peak_bytes"], 1 << 30);
   EXPECT_TRUE(line["grad_norm"].is_null()) << "what is not known is null, not missing";
+  EXPECT_EQ(line["teachers"]["math"], Json::parse(R"({"states": 1000, "valid": 990, "mass": 0.125,
+                                                      "routed_share": 0.75, "calls": 4, "tokens": 1100})"));
+  EXPECT_TRUE(line["teachers"]["code"]["mass"].is_null());
+  EXPECT_TRUE(json_of({})["teachers"].is_null()) << "of one teacher the other fields tell";
 }
 
 // Each name is written from its own member, and read into it.
@@ -56,7 +63,8 @@ TEST(StepMetrics, EveryNameHasItsMember) {
       {"floored", &M::floored},
       {"teacher_calls", &M::teacher_calls},
       {"teacher_tokens", &M::teacher_tokens}};
-  EXPECT_EQ(values.size() + counts.size() + 3, step_metric_fields().size()) << "validity, time, memory";
+  EXPECT_EQ(values.size() + counts.size() + 4, step_metric_fields().size())
+      << "teachers, validity, time, memory";
   M metrics;
   for (std::size_t i = 0; i < values.size(); ++i) metrics.*values[i].second = 0.5 + static_cast<double>(i);
   for (std::size_t i = 0; i < counts.size(); ++i)
@@ -83,7 +91,7 @@ TEST(StepMetrics, HaveThePromisedNames) {
                                           "memory", "policy_entropy", "response_tokens", "routed_share",
                                           "saturated", "skipped_updates", "step", "student_mass",
                                           "teacher_calls", "teacher_entropy", "teacher_mass",
-                                          "teacher_tokens", "time", "tokens", "validity"));
+                                          "teacher_tokens", "teachers", "time", "tokens", "validity"));
   EXPECT_EQ(names.size(), step_metric_fields().size());
   for (const Field<StepMetrics>& field : step_metric_fields()) EXPECT_FALSE(field.help.empty()) << field.name;
 }
@@ -95,6 +103,7 @@ TEST(StepMetrics, WrongFieldsAreToldAndSkipped) {
   line["tokens"] = 1.5;
   line["validity"]["valid"] = -1;
   line["memory"] = 3;
+  line["teachers"]["math"]["calls"] = -2;
   line["unknown"] = "of a later version";
   line.erase("lr");
   std::vector<std::string> wrong;
@@ -105,6 +114,7 @@ TEST(StepMetrics, WrongFieldsAreToldAndSkipped) {
                                                    "mass: expected a number up to 1e+15",
                                                    "tokens: expected a whole number from 0, got 1.5",
                                                    "validity: expected a whole number from 0, got -1",
+                                                   "teachers: expected a whole number from 0, got -2",
                                                    "memory: expected an object, got number"));
   EXPECT_FALSE(metrics.loss || metrics.mass || metrics.lr);
   EXPECT_EQ(metrics.tokens, 0);
@@ -116,6 +126,7 @@ TEST(StepMetrics, ScalarsAreEveryNumberByName) {
   const auto scalars = scalars_of(some_metrics());
   EXPECT_THAT(scalars, testing::Contains(testing::Pair("time/rollout", 1.5)));
   EXPECT_THAT(scalars, testing::Contains(testing::Pair("validity/non_finite", 34.0)));
+  EXPECT_THAT(scalars, testing::Contains(testing::Pair("teachers/math/mass", 0.125)));
   EXPECT_THAT(scalars, testing::Contains(testing::Pair("memory/peak_bytes", 0x1p30)));
   for (const auto& [name, value] : scalars) EXPECT_TRUE(name != "step" && name != "grad_norm") << name;
   EXPECT_EQ(metric_named("loss", some_metrics()), 0.1 + 0.2);

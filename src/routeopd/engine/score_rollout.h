@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "routeopd/engine/engine.h"
@@ -26,6 +27,15 @@ std::vector<Validity> rescore(Engine& student, Rollout& rollout, std::int32_t k)
 // One teacher pass: its top-k, log-partition, and logits at the student's top-k and at the token taken; then
 // the student's logits at the teacher's top-k, and at the pool. A state that either model answered too
 // shortly, about other ids, or without finite values is marked with its reason.
+// The teacher reads its own prompts where the rollout has some.
 Scores score_rollout(Engine& student, Engine& teacher, Rollout& rollout, const ScoreOptions& options);
+
+// The same with several teachers: each reads the responses to the prompts that are its own
+// (Rollout::teacher_P), in one pass. Hidden states can be had of one teacher alone.
+Scores score_rollout(Engine& student, std::span<Engine* const> teachers, Rollout& rollout,
+                     const ScoreOptions& options);
+
+// Tells a rollout what its prompts say of their teachers: which one reads a response, and after what.
+void add_teachers(Rollout& rollout, std::span<const Prompt> prompts);
 
 }  // namespace routeopd::engine

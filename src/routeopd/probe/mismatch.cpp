@@ -23,13 +23,20 @@ std::int64_t MismatchBank::bytes_per_state(const routing::ObjectiveOptions& opti
 
 MismatchBank::MismatchBank(engine::Engine& base, engine::Engine& teacher, std::span<const Prompt> prompts,
                            std::int64_t states, std::int64_t max_new_tokens,
+                           const routing::ObjectiveOptions& options, std::uint64_t seed)
+    : MismatchBank(base, std::vector<engine::Engine*>{&teacher}, prompts, states, max_new_tokens, options,
+                   seed) {}
+
+MismatchBank::MismatchBank(engine::Engine& base, std::span<engine::Engine* const> teachers,
+                           std::span<const Prompt> prompts, std::int64_t states, std::int64_t max_new_tokens,
                            const routing::ObjectiveOptions& options, std::uint64_t seed) {
   const engine::Sampling sampling{.n = 1, .decoding = {}, .max_new_tokens = max_new_tokens, .seed = seed};
   const std::int32_t k = std::min(options.k, base.real_ids());
   rollout_ = base.generate(prompts, sampling, {.k = k, .hidden = base.capabilities().hidden_states});
+  engine::add_teachers(rollout_, prompts);
   engine::ScoreOptions scoring;
   scoring.k = k;
-  const Scores scores = engine::score_rollout(base, teacher, rollout_, scoring);
+  const Scores scores = engine::score_rollout(base, teachers, rollout_, scoring);
 
   const StateBatch batch = state_batch_of(rollout_, scores, base.real_ids());
   routing::ObjectiveOptions plain;  // the support and the teacher's shares there; no pair is used

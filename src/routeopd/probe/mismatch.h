@@ -18,10 +18,16 @@ namespace routeopd::probe {
 class MismatchBank {
  public:
   // Lets `base` answer the prompts once each at temperature 1 and freezes `states` of the visited states that
-  // both models have values for, chosen by addressed random numbers. Throws UserError when there are fewer.
+  // both models have values for, chosen by addressed random numbers. The teacher reads its own prompts where
+  // it has some. Throws UserError when there are fewer.
   MismatchBank(engine::Engine& base, engine::Engine& teacher, std::span<const Prompt> prompts,
                std::int64_t states, std::int64_t max_new_tokens, const routing::ObjectiveOptions& options,
                std::uint64_t seed);
+
+  // With several teachers, each for the prompts that are its own (Prompt::teacher).
+  MismatchBank(engine::Engine& base, std::span<engine::Engine* const> teachers,
+               std::span<const Prompt> prompts, std::int64_t states, std::int64_t max_new_tokens,
+               const routing::ObjectiveOptions& options, std::uint64_t seed);
 
   // Bytes per visited state that making a bank takes, most of them for the supports of all visited states.
   static std::int64_t bytes_per_state(const routing::ObjectiveOptions& options, std::int32_t real_ids,

@@ -166,6 +166,11 @@ std::size_t heaviest(const std::vector<ExplainedToken>& tokens) {
 std::string explanation_text(const Explanation& explanation, bool colors) {
   std::string out;
   for (const std::string& line : heading_lines(explanation)) out.append(line).append("\n");
+  if (!explanation.teacher_prompt_ids.empty()) {
+    out.append("\nThe student reads:\n").append(table::visible_lines(explanation.prompt));
+    out.append("\nThe teacher reads:\n").append(table::visible_lines(explanation.teacher_prompt));
+    out += "\nThe student wrote:";
+  }
   out.append("\n").append(response_lines(explanation, colors)).append("\n");
   if (colors) {
     const std::vector<std::size_t> places = heaviest_places(explanation);
@@ -189,18 +194,23 @@ Json explanation_json(const Explanation& explanation) {
   Json tokens = Json::array();
   for (std::size_t place = 0; place < explanation.tokens.size(); ++place)
     tokens.push_back(token_json(explanation, place));
-  return {{"student", lossy_utf8(explanation.student)},
-          {"teacher", lossy_utf8(explanation.teacher)},
-          {"prompt", lossy_utf8(explanation.prompt)},
-          {"prompt_tokens", explanation.prompt_ids.size()},
-          {"prompt_ids", explanation.prompt_ids},
-          {"response", lossy_utf8(explanation.response)},
-          {"finish", explanation.finish},
-          {"seed", explanation.seed},
-          {"objective", explanation.objective},
-          {"decoding", explanation.decoding},
-          {"chosen", explanation.chosen},
-          {"tokens", tokens}};
+  Json json = {{"student", lossy_utf8(explanation.student)},
+               {"teacher", lossy_utf8(explanation.teacher)},
+               {"prompt", lossy_utf8(explanation.prompt)},
+               {"prompt_tokens", explanation.prompt_ids.size()},
+               {"prompt_ids", explanation.prompt_ids},
+               {"response", lossy_utf8(explanation.response)},
+               {"finish", explanation.finish},
+               {"seed", explanation.seed},
+               {"objective", explanation.objective},
+               {"decoding", explanation.decoding},
+               {"chosen", explanation.chosen},
+               {"tokens", tokens}};
+  if (!explanation.teacher_prompt_ids.empty())
+    json.update({{"teacher_prompt", lossy_utf8(explanation.teacher_prompt)},
+                 {"teacher_prompt_tokens", explanation.teacher_prompt_ids.size()},
+                 {"teacher_prompt_ids", explanation.teacher_prompt_ids}});
+  return json;
 }
 
 }  // namespace routeopd::report

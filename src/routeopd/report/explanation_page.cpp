@@ -176,9 +176,14 @@ std::string explanation_html(const Explanation& explanation) {
       policy_hash(kPageScript), kCommonStyle, kPageStyle, kFlowStyle, chart_color_style(), level_styles());
   for (const std::string& line : heading_lines(explanation))
     fmt::format_to(std::back_inserter(out), "<p class=\"faint\">{}</p>\n", html_escaped(line));
-  fmt::format_to(std::back_inserter(out),
-                 "<details><summary>Prompt</summary><div class=\"prompt\">{}</div></details>\n",
-                 html_escaped(table::visible_lines(explanation.prompt)));
+  const auto add_prompt = [&](const char* title, const std::string& prompt) {
+    fmt::format_to(std::back_inserter(out),
+                   "<details><summary>{}</summary><div class=\"prompt\">{}</div></details>\n", title,
+                   html_escaped(table::visible_lines(prompt)));
+  };
+  const bool two = !explanation.teacher_prompt_ids.empty();
+  add_prompt(two ? "The student&#39;s prompt" : "Prompt", explanation.prompt);
+  if (two) add_prompt("The teacher&#39;s prompt", explanation.teacher_prompt);
   out.append("<main>\n<div>\n<h2>Response</h2>\n").append(page_legend());
   out +=
       "<input type=\"checkbox\" id=\"numbers\"> <label for=\"numbers\">mass as numbers</label>\n"

@@ -76,8 +76,12 @@ std::vector<std::string> heading_lines(const Explanation& explanation) {
                                 : fmt::format("m = {}", setting(explanation, "m"));
   return {fmt::format("student {}, teacher {}", table::visible(explanation.student),
                       table::visible(explanation.teacher)),
-          fmt::format("prompt of {} tokens, response of {} ({}), {} of them routed, mean mass {:.4f}",
-                      explanation.prompt_ids.size(), tokens,
+          fmt::format("prompt of {} tokens{}, response of {} ({}), {} of them routed, mean mass {:.4f}",
+                      explanation.prompt_ids.size(),
+                      explanation.teacher_prompt_ids.empty()
+                          ? ""
+                          : fmt::format(", the teacher's of {}", explanation.teacher_prompt_ids.size()),
+                      tokens,
                       explanation.finish == "given"  ? "given"
                       : explanation.finish == "stop" ? "ended by the student"
                                                      : "cut off",

@@ -53,13 +53,19 @@ class Planner {
   Planner(const train::Recipe& recipe, const train::RunPrompts& prompts)
       : recipe_(recipe),
         student_(prompts.student),
-        teacher_(prompts.teacher),
+        teachers_(prompts.teachers),
+        named_(recipe.run_teachers()),
         real_ids_(prompts.real_ids),
         prompts_(prompts.prompts) {
     model::describe_weights(recipe.student.path);  // are they there?
-    if (teacher_) {
-      const auto types = model::describe_weights(recipe.teacher.path).types;
-      teacher_weight_bytes_ = types.size() == 1 && types.begin()->first == "BF16" ? 2 : kFloat;
+    ROUTEOPD_INVARIANT(teachers_.size() == named_.size());
+    for (std::size_t t = 0; t < named_.size(); ++t) {
+      weight_bytes_T_.push_back(0);
+      plan_.teachers.push_back(
+          {named_[t].section_name(), named_[t].section->path, formats::parameter_count(teachers_[t])});
+      if (named_[t].section->engine != train::EngineKind::kLocal) continue;
+      const auto types = model::describe_weights(named_[t].section->path).types;
+      weight_bytes_T_.back() = types.size() == 1 && types.begin()->first == "BF16" ? 2 : kFloat;
     }
     plan_.too_long = prompts.too_long;
     plan_.contamination_warning = prompts.contamination_warning;
@@ -82,11 +88,12 @@ class Planner {
 
   void count() {
     plan_.student_parameters = formats::parameter_count(student_);
-    plan_.teacher_parameters = teacher_ ? formats::parameter_count(*teacher_) : 0;
+    for (const PlannedTeacher& teacher : plan_.teachers) plan_.teacher_parameters += teacher.parameters;
     plan_.prompts = std::ssize(prompts_);
-    std::int64_t all = 0, responses = 0;
+    std::int64_t all = 0, read = 0, responses = 0;
     for (const Prompt& prompt : prompts_) {
       all += std::ssize(prompt.ids);
+      read += std::ssize(teachers_prompt(prompt));
       responses += std::ssize(prompt.response_ids);
       plan_.longest_prompt = std::max<std::int64_t>(plan_.longest_prompt, std::ssize(prompt.ids));
       longest_given_ = std::max<std::int64_t>(longest_given_, std::ssize(prompt.response_ids));
@@ -102,9 +109,11 @@ class Planner {
     const auto step_prompts =
         static_cast<std::int64_t>(plan_.prompt_tokens * recipe_.rollout.prompts_per_step);
     plan_.learner_tokens = step_prompts + plan_.response_tokens;
-    if (teacher_) {
+    if (!teachers_.empty()) {
       plan_.teacher_calls = plan_.responses;
-      plan_.teacher_tokens = plan_.learner_tokens;
+      plan_.teacher_tokens =
+          static_cast<std::int64_t>(static_cast<double>(read) / count * recipe_.rollout.prompts_per_step) +
+          plan_.response_tokens;
     }
     plan_.micro_batches = std::max<std::int64_t>(
         recipe_.train.minibatches,
@@ -117,9 +126,11 @@ class Planner {
     const auto optimizer = planned_optimizer(student_, recipe_.optimizer);
     add("student", kFloat * plan_.student_parameters, "weights, float32");
     add("student, for the engine", panel_bytes(student_, rounded ? 2 : kFloat), "laid out in panels");
-    if (teacher_) {
-      add("teacher", kFloat * plan_.teacher_parameters, "weights, float32");
-      add("teacher, for the engine", panel_bytes(*teacher_, teacher_weight_bytes_), "laid out in panels");
+    for (std::size_t t = 0; t < named_.size(); ++t) {
+      if (weight_bytes_T_[t] == 0) continue;  // on a server
+      const std::string who = named_[t].name.empty() ? "teacher" : "teacher " + named_[t].name;
+      add(who, kFloat * plan_.teachers[t].parameters, "weights, float32");
+      add(who + ", for the engine", panel_bytes(teachers_[t], weight_bytes_T_[t]), "laid out in panels");
     }
     add("gradients", kFloat * plan_.student_parameters, "float32");
     add(optimizer->name(), optimizer->bytes(), optimizer->state_text());
@@ -129,7 +140,7 @@ class Planner {
 
   void rollout() {
     const routing::ObjectiveOptions& objective = recipe_.objective;
-    if (!teacher_) return;
+    if (teachers_.empty()) return;
     std::vector<Prompt> longest = prompts_;
     const auto step = std::min<std::int64_t>(recipe_.rollout.prompts_per_step, plan_.prompts);
     std::partial_sort(longest.begin(), longest.begin() + step, longest.end(),
@@ -143,10 +154,8 @@ class Planner {
     add("keys and values, rollout", kv.bytes(),
         fmt::format("{} blocks of {} positions; [rollout] kv_memory bounds them", grouped(kv.blocks),
                     kernels::kBlockPositions));
-    const std::int64_t scoring =
-        std::max<std::int64_t>(engine.score_tokens, plan_.longest_prompt + recipe_.rollout.max_new_tokens);
-    add("keys and values, scoring", engine::blocks_for(scoring) * model::KvStorage::block_bytes(*teacher_),
-        "the teacher's");
+    add("keys and values, scoring", scoring_bytes(engine),
+        teachers_.size() == 1 ? "the teacher's" : "of one teacher after the other");
     const bool routes = recipe_.makes_routes();
     if (routes) {
       const std::int64_t k = std::min(train::capture_options(objective).k, real_ids_);
@@ -156,7 +165,28 @@ class Planner {
     if (routing::needs_support(objective)) support();
     if (routes ? train::needs_teacher_hidden(objective)
                : train::taken_score_options(objective, false).teacher_hidden)
-      add("the teacher's hidden states", times(plan_.response_tokens, teacher_->hidden_size * kFloat), "");
+      add("the teacher's hidden states", times(plan_.response_tokens, teachers_.front().hidden_size * kFloat),
+          "");
+  }
+
+  static const std::vector<std::int32_t>& teachers_prompt(const Prompt& prompt) {
+    return prompt.teacher_ids.empty() ? prompt.ids : prompt.teacher_ids;
+  }
+
+  // Of the teacher that needs the most while it reads; they read in turn.
+  std::int64_t scoring_bytes(const engine::LocalOptions& engine) const {
+    std::int64_t most = 0;
+    for (std::size_t t = 0; t < teachers_.size(); ++t) {
+      if (weight_bytes_T_[t] == 0) continue;
+      std::int64_t longest = 0;
+      for (const Prompt& prompt : prompts_)
+        if (prompt.teacher == static_cast<std::int32_t>(t))
+          longest = std::max<std::int64_t>(longest, std::ssize(teachers_prompt(prompt)));
+      const std::int64_t tokens =
+          std::max<std::int64_t>(engine.score_tokens, longest + recipe_.rollout.max_new_tokens);
+      most = std::max(most, engine::blocks_for(tokens) * model::KvStorage::block_bytes(teachers_[t]));
+    }
+    return most;
   }
 
   // The exact coupling and the union KLs keep the union of both top-k at every state.
@@ -206,10 +236,11 @@ class Planner {
 
   const train::Recipe& recipe_;
   const formats::ModelConfig& student_;
-  const std::optional<formats::ModelConfig>& teacher_;
+  const std::vector<formats::ModelConfig>& teachers_;
+  std::vector<train::RunTeacher> named_;
+  std::vector<std::int64_t> weight_bytes_T_;  // per weight of the engine's copy; 0: it is on a server
   std::int32_t real_ids_;
   const std::vector<Prompt>& prompts_;
-  std::int64_t teacher_weight_bytes_ = kFloat;
   std::int64_t longest_given_ = 0;  // response of the sft arm
   Plan plan_;
 };
@@ -243,8 +274,9 @@ std::string plan_text(const Plan& plan, const train::Recipe& recipe) {
     text += fmt::format("{:<28}{}\n", name, value);
   };
   line("student", fmt::format("{} ({} parameters)", recipe.student.path, grouped(plan.student_parameters)));
-  if (plan.teacher_parameters > 0)
-    line("teacher", fmt::format("{} ({} parameters)", recipe.teacher.path, grouped(plan.teacher_parameters)));
+  for (const PlannedTeacher& teacher : plan.teachers)
+    line(teacher.section.c_str(),
+         fmt::format("{} ({} parameters)", teacher.path, grouped(teacher.parameters)));
   line("prompts", fmt::format("{}{}; {:.0f} tokens on average, {} at most", grouped(plan.prompts),
                               plan.too_long > 0 ? fmt::format(" ({} more are too long)", plan.too_long) : "",
                               plan.prompt_tokens, grouped(plan.longest_prompt)));

@@ -19,8 +19,15 @@ struct MemoryPart {
   std::string what;
 };
 
+struct PlannedTeacher {
+  std::string section;  // "teacher", "teachers.math"
+  std::string path;
+  std::int64_t parameters = 0;
+};
+
 struct Plan {
-  std::int64_t student_parameters = 0, teacher_parameters = 0;
+  std::int64_t student_parameters = 0, teacher_parameters = 0;  // of all teachers together
+  std::vector<PlannedTeacher> teachers;
   std::int64_t prompts = 0, too_long = 0;  // usable ones; skipped ones
   double prompt_tokens = 0;                // mean
   std::int64_t longest_prompt = 0;

@@ -44,7 +44,8 @@ void check_bank(const probe::Bank& bank, const train::Recipe& recipe, std::int32
   const auto differs = [](const std::string& hash, const std::string& directory) {
     return !hash.empty() && hash != formats::weights_sha256(directory);
   };
-  if (bank.real_ids != real_ids || differs(bank.teacher.sha256, recipe.teacher.path) ||
+  if (bank.real_ids != real_ids ||
+      differs(bank.teacher.sha256, recipe.run_teachers().front().section->path) ||
       differs(bank.student.sha256, recipe.student.path))
     throw UserError(
         "[probe] bank: {} was made with another student or teacher than the recipe names; `routeopd probe "
@@ -58,20 +59,21 @@ ProbeLog::ProbeLog(const train::Recipe& recipe, const train::Inputs& inputs, con
     : recipe_(recipe), inputs_(inputs) {
   if (recipe.probe.every == 0) return;
   if (!recipe.probe.bank.empty()) {
-    if (!engines.teacher_head_UX.defined())
+    const at::Tensor teacher_head_UX = engines.teacher_head_UX();
+    if (!teacher_head_UX.defined())
       throw UserError(
           "[probe] bank: fidelity and leakage need the teacher's LM head, which its engine ({}) does not "
           "give; "
           "choose a local teacher, or no bank",
-          engines.teacher->name());
+          engines.teachers.front().engine->name());
     probe::Bank bank = probe::read_bank(recipe.probe.bank);
     check_bank(bank, recipe, inputs.real_ids);
     const at::Tensor hidden_SH = probe::hidden_at(inputs.student, bank.rollout, bank.states_S);
-    bank_ = {std::move(bank), engines.teacher_head_UX, hidden_SH, inputs.student.head_VH.detach().clone()};
+    bank_ = {std::move(bank), teacher_head_UX, hidden_SH, inputs.student.head_VH.detach().clone()};
   } else {
     const auto base = train::make_exact_engine(inputs.student, inputs.real_ids);
     const auto prompts = std::min<std::size_t>(inputs.prompts.size(), kProbePrompts);
-    masses_.emplace(*base, *engines.teacher, std::span(inputs.prompts).first(prompts), recipe.probe.states,
+    masses_.emplace(*base, engines.scorers(), std::span(inputs.prompts).first(prompts), recipe.probe.states,
                     recipe.rollout.max_new_tokens, recipe.objective, recipe.seed);
   }
   start_ = measure(0);

@@ -80,7 +80,7 @@ LoadedPair::LoadedPair(const StudyPair& pair, const StudyOptions& options, const
   train::Inputs inputs = train::load_inputs(recipe_, tokenizer_);
   train::check_inputs(recipe_, inputs);
   base_ = inputs.student;
-  teacher_ = *inputs.teacher;
+  teacher_ = inputs.teachers.front().model.value();
   prompts_ = std::move(inputs.prompts);
   too_long_ = inputs.too_long;
   contamination_warning_ = inputs.contamination_warning;
@@ -120,7 +120,7 @@ LoadedPair::LoadedPair(const StudyPair& pair, const StudyOptions& options, const
 train::Inputs LoadedPair::inputs() const {
   train::Inputs inputs;
   inputs.student = model::clone_model(base_);
-  inputs.teacher = teacher_;
+  inputs.teachers.push_back({.name = "", .config = teacher_.config, .model = teacher_});
   inputs.real_ids = tokenizer_.real_ids();
   inputs.prompts = prompts_;
   inputs.too_long = too_long_;

@@ -66,7 +66,7 @@ class Estimator {
     recipe.out = "runs/unnamed";
     const train::RunPrompts prompts = train::read_run_prompts(recipe, tokenizer_);
     estimate_.student_parameters = formats::parameter_count(prompts.student);
-    estimate_.teacher_parameters = formats::parameter_count(prompts.teacher.value());
+    estimate_.teacher_parameters = formats::parameter_count(prompts.teachers.at(0));
     step_prompt_tokens_ = mean_length(prompts.prompts) * options_.prompts_per_step;
     const eval::Protocol protocol = run::protocol_of(recipe);
     for (const auto& [name, path] : terms.pair.suites)

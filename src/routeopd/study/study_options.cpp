@@ -233,6 +233,11 @@ StudyPair laboratory_pair(const std::filesystem::path& directory) {
 }
 
 StudyPair recipe_pair(const train::Recipe& recipe) {
+  if (!recipe.teachers.empty())
+    throw UserError("[teachers]: a study compares arms with one teacher; name it as [teacher] path");
+  if (recipe.teacher.engine != train::EngineKind::kLocal)
+    throw UserError(
+        "[teacher] engine: a study measures distances to the teacher from its weights; expected local");
   StudyPair pair{.family = "",
                  .student = absolute_path(recipe.student.path),
                  .teacher = absolute_path(recipe.teacher.path),

@@ -129,7 +129,7 @@ RunState restore_checkpoint(const fs::path& path, model::Model& student, Learner
     if (!stored.is_object() || stored.value(name, Json()) != hash)
       throw UserError(
           "{}: was made with other {} than the recipe names now; resume with what the run began with",
-          path.string(), name == "teacher" ? "teacher weights" : name);
+          path.string(), name.starts_with("teacher") ? name + " weights" : name);
   }
   model::copy_weights(model::load_model(path), student);
   model::read_tensors(path / kOptimizer, learner.optimizer().state());

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "routeopd/engine/engine.h"
 #include "routeopd/train/inputs.h"
@@ -15,12 +17,26 @@
 
 namespace routeopd::train {
 
+struct TeacherEngine {
+  std::string name;                        // RunTeacher::name
+  std::unique_ptr<engine::Engine> engine;  // scores; null: none was made for it
+  // Of a teacher whose weights are here, for the arms over the whole vocabulary; undefined: it has none.
+  at::Tensor head_UX;
+};
+
 struct Engines {
   std::unique_ptr<engine::Engine> student;  // writes; refreshed after every update of the weights that learn
-  std::unique_ptr<engine::Engine> teacher;  // scores; null for the sft arm
-  // Of a teacher whose weights are here, for the arms over the whole vocabulary; undefined: it has none.
-  at::Tensor teacher_head_UX;
+  std::vector<TeacherEngine> teachers;      // in the order of Recipe::run_teachers(); none for the sft arm
+
+  // Who scores, as engine::score_rollout() takes them.
+  std::vector<engine::Engine*> scorers() const;
+
+  // The LM head of the only teacher; undefined where there are several, or it has none.
+  at::Tensor teacher_head_UX() const;
 };
+
+// The teachers of a run that has one.
+std::vector<TeacherEngine> one_teacher(std::unique_ptr<engine::Engine> engine, at::Tensor head_UX = {});
 
 // Those that the recipe names, over the models of `inputs`.
 Engines make_engines(const Recipe& recipe, const Inputs& inputs);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,15 @@
 
 namespace routeopd::train {
 
+struct TeacherInput {
+  std::string name;  // RunTeacher::name
+  formats::ModelConfig config;
+  std::optional<model::Model> model;  // none where its weights are elsewhere
+};
+
 struct Inputs {
   model::Model student;
-  std::optional<model::Model> teacher;  // none for the sft arm, or where its weights are elsewhere
+  std::vector<TeacherInput> teachers;  // in the order of Recipe::run_teachers(); none for the sft arm
   std::int32_t real_ids = 0;
   std::vector<Prompt> prompts;
   std::int64_t too_long = 0;                        // prompts that were skipped
@@ -26,10 +33,10 @@ struct Inputs {
   const tokenizer::Tokenizer* tokenizer = nullptr;  // for rollouts.jsonl
 };
 
-// What is known before any weight is read: the configurations of both models, and the prompts.
+// What is known before any weight is read: the configurations of all models, and the prompts.
 struct RunPrompts {
   formats::ModelConfig student;
-  std::optional<formats::ModelConfig> teacher;  // none for the sft arm
+  std::vector<formats::ModelConfig> teachers;  // in the order of Recipe::run_teachers()
   std::int32_t real_ids = 0;
   std::vector<Prompt> prompts;
   std::int64_t too_long = 0;          // prompts that were skipped
@@ -40,17 +47,19 @@ struct RunPrompts {
 // check_prompts() refuses.
 RunPrompts read_run_prompts(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer);
 
-// Loads the weights that the recipe names. Throws UserError when something is missing.
+// Loads the weights that the recipe names; those of a teacher on a server stay there. Throws UserError when
+// something is missing.
 Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer, RunPrompts prompts);
 
 // Both in turn.
 Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer);
 
-// The recipe's prompts. Those that exceed a model's positions with the longest response are skipped and
-// counted; where none would be left, all stay, and check_inputs() says why they cannot.
+// The recipe's prompts, each with its teacher. Those that exceed the positions of the student, or of that
+// teacher with its own prompt, with the longest response are skipped and counted; where none would be left,
+// all stay, and check_inputs() says why they cannot.
 std::vector<Prompt> read_prompts(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer,
-                                 const formats::ModelConfig& student, const formats::ModelConfig* teacher,
-                                 std::int64_t& too_long);
+                                 const formats::ModelConfig& student,
+                                 std::span<const formats::ModelConfig> teachers, std::int64_t& too_long);
 
 // A warning about the recipe's prompts: that they were never checked against the test sets, changed since, or
 // were not checked against a suite of [eval]. Empty where `routeopd decontaminate` answered for them.
@@ -60,13 +69,15 @@ std::string contamination_of(const Recipe& recipe);
 // response for sft.
 void check_prompts(const Recipe& recipe, const std::vector<Prompt>& prompts, std::int64_t too_long,
                    std::int32_t real_ids, const formats::ModelConfig& student,
-                   const formats::ModelConfig* teacher);
+                   std::span<const formats::ModelConfig> teachers);
 
 // Two models speak of the same ids only when their tokenizers agree. A teacher directory without one is
-// trusted.
-void check_same_tokens(const std::string& student_path, const std::string& teacher_path);
+// trusted. `section` names the teacher in the message.
+void check_same_tokens(const std::string& student_path, const std::string& teacher_path,
+                       const std::string& section = "teacher");
 
-// All of this for what was loaded; a teacher equal to the student is refused too.
+// All of this for what was loaded; a teacher equal to the student is refused too, unless a prompt of its own
+// makes it differ.
 void check_inputs(const Recipe& recipe, const Inputs& inputs);
 
 }  // namespace routeopd::train

@@ -121,6 +121,39 @@ StepMetrics step_metrics(std::int64_t step, const Experience& experience, const 
   return metrics;
 }
 
+std::map<std::string, TeacherMetrics> teacher_metrics(const std::vector<std::string>& names,
+                                                      const Experience& experience) {
+  std::map<std::string, TeacherMetrics> all;
+  if (names.size() < 2 || experience.routes == nullptr) return all;
+  const Rollout& rollout = *experience.rollout;
+  const Routes& routes = *experience.routes;
+  const bool has_routes = !routes.routed_N.empty();
+  for (std::size_t t = 0; t < names.size(); ++t) {
+    TeacherMetrics& teacher = all[names[t]];
+    std::vector<std::uint8_t> valid_N(routes.validity_N.size(), 0);  // its valid states
+    std::int64_t routed = 0;
+    for (const Response& response : rollout.responses_B) {
+      const auto prompt = static_cast<std::size_t>(response.prompt);
+      const std::int32_t reader = rollout.teacher_P.empty() ? 0 : rollout.teacher_P[prompt];
+      if (reader != static_cast<std::int32_t>(t)) continue;
+      ++teacher.calls;
+      teacher.states += response.length;
+      for (std::int64_t j = 0; j < response.length; ++j) {
+        const auto n = static_cast<std::size_t>(response.first_state + j);
+        if (routes.validity_N[n] != Validity::kValid) continue;
+        ++teacher.valid;
+        valid_N[n] = 1;
+        routed += has_routes && routes.routed_N[n] != 0 ? 1 : 0;
+      }
+    }
+    teacher.tokens = experience.scores->teacher_tokens_T.at(t);
+    teacher.mass = mean_over(routes.mass_N, [&](std::size_t n) { return valid_N[n] != 0; });
+    if (has_routes && teacher.valid > 0)
+      teacher.routed_share = static_cast<double>(routed) / static_cast<double>(teacher.valid);
+  }
+  return all;
+}
+
 std::string skipped_text(const StepMetrics& metrics, const UpdateResult& update) {
   std::string text;
   const auto add = [&](std::int64_t count, const std::string& what) {

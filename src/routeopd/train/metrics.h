@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "routeopd/train/learner.h"
 #include "routeopd/types/step_metrics.h"
@@ -32,6 +33,11 @@ class StageClock {
 
 // All but time and memory. `step` counts from 1.
 StepMetrics step_metrics(std::int64_t step, const Experience& experience, const UpdateResult& update);
+
+// Of each teacher, by name, where there are several; else nothing. `names` are those of the run, in the order
+// of Recipe::run_teachers().
+std::map<std::string, TeacherMetrics> teacher_metrics(const std::vector<std::string>& names,
+                                                      const Experience& experience);
 
 // What was skipped in a step and why, for the log: states that are not valid, updates that were not made.
 // Empty where nothing was.

@@ -2,18 +2,23 @@
 #include "routeopd/train/recipe.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "routeopd/base/error.h"
 #include "routeopd/formats/toml_settings.h"
 #include "routeopd/train/recipe_fields.h"
 #include "routeopd/train/remote_engines.h"
+#include "routeopd/train/route_rollout.h"
 
 namespace routeopd::train {
 namespace {
 
+constexpr std::string_view kTeachersSection = "teachers";
+
 const RecipeSection& section_named(const std::string& name) {
-  std::vector<std::string> known;
+  std::vector<std::string> known = {std::string(kTeachersSection)};
   for (const RecipeSection& part : recipe_sections()) {
     if (part.name.empty()) continue;
     if (part.name == name) return part;
@@ -22,15 +27,45 @@ const RecipeSection& section_named(const std::string& name) {
   throw UserError("unknown section [{}]; did you mean [{}]?", name, nearest_name(name, known));
 }
 
+void set_fields(Recipe& recipe, const RecipeSection& part, const Json& settings) {
+  try {
+    for (const auto& [key, value] : settings.items()) set_field(recipe, part.fields, key, value);
+  } catch (const UserError& error) {
+    throw UserError("[{}] {}", part.name, error.what());
+  }
+}
+
+// Names are keys of metrics and of TOML: what needs no quotes in either.
+void check_teacher_name(const std::string& name) {
+  const bool plain = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+  if (!plain)
+    throw UserError("[teachers] expected names of letters, digits, _ and -, got {}", Json(name).dump());
+  if (name == "default")
+    throw UserError("[teachers] default: expected the name of a teacher; no teacher can be called default");
+}
+
+// {default, NAME: {key: value}}
+void apply_teachers(Recipe& recipe, const Json& settings) {
+  for (const auto& [name, value] : settings.items()) {
+    if (!value.is_object()) {
+      set_fields(recipe, teachers_section(), {{name, value}});
+      continue;
+    }
+    check_teacher_name(name);
+    recipe.teachers[name];  // there, also where nothing is said of it
+    set_fields(recipe, teacher_section(name), value);
+  }
+}
+
 void apply_section(Recipe& recipe, const std::string& name, const Json& settings) {
+  if (name == kTeachersSection) return apply_teachers(recipe, settings);
   const RecipeSection& part = section_named(name);
   if (!settings.is_object()) throw UserError("expected [{}] to be a section, got {}", name, shown(settings));
+  if (name != "objective") return set_fields(recipe, part, settings);
   try {
-    if (name == "objective") {
-      recipe.objective = routing::objective_from(settings, recipe.objective);
-      return;
-    }
-    for (const auto& [key, value] : settings.items()) set_field(recipe, part.fields, key, value);
+    recipe.objective = routing::objective_from(settings, recipe.objective);
   } catch (const UserError& error) {
     throw UserError("[{}] {}", name, error.what());
   }
@@ -72,12 +107,28 @@ Json parse_settings(const std::vector<std::string>& settings) {
       parsed[name] = value;
       continue;
     }
-    Json& part = parsed[name.substr(0, dot)];
-    if (!part.is_null() && !part.is_object())
-      throw UserError("{} is a section and cannot be a value too", name.substr(0, dot));
-    part[name.substr(dot + 1)] = value;
+    const auto section_in = [](Json& outer, const std::string& section) -> Json& {
+      Json& part = outer[section];
+      if (!part.is_null() && !part.is_object())
+        throw UserError("{} is a section and cannot be a value too", section);
+      return part;
+    };
+    const std::string section = name.substr(0, dot), key = name.substr(dot + 1);
+    Json& part = section_in(parsed, section);
+    const std::size_t inner = key.find('.');
+    if (section != kTeachersSection || inner == std::string::npos) {
+      part[key] = value;
+    } else {
+      section_in(part, key.substr(0, inner))[key.substr(inner + 1)] = value;
+    }
   }
   return parsed;
+}
+
+bool is_default(const RecipeSection& part, const Recipe& recipe) {
+  static const Recipe defaults;
+  return std::all_of(part.fields.begin(), part.fields.end(),
+                     [&](const Field<Recipe>& field) { return field.get(recipe) == field.get(defaults); });
 }
 
 void need(const std::string& value, const char* name, const char* what) {
@@ -102,7 +153,65 @@ void check_it_can_learn(const Recipe& recipe) {
         "[objective] k: a full support leaves no background to draw destinations from; choose a number");
 }
 
+// All that the recipe has, in the order in which they are written.
+std::vector<RecipeSection> sections_of(const Recipe& recipe) {
+  std::vector<RecipeSection> all;
+  for (const RecipeSection& part : recipe_sections()) {
+    const bool unused = part.name == "teacher" && !recipe.teachers.empty() && is_default(part, recipe);
+    if (!unused) all.push_back(part);
+    if (part.name != "teacher" || (recipe.teachers.empty() && recipe.default_teacher.empty())) continue;
+    all.push_back(teachers_section());
+    for (const auto& [name, teacher] : recipe.teachers) all.push_back(teacher_section(name));
+  }
+  return all;
+}
+
+void check_teachers(const Recipe& recipe) {
+  if (recipe.teachers.empty()) {
+    need(recipe.teacher.path, "[teacher] path", "a Hugging Face model directory");
+    if (!recipe.default_teacher.empty())
+      throw UserError("[teachers] default: there is no [teachers.{}]; expected one", recipe.default_teacher);
+    return;
+  }
+  if (!is_default(section_named("teacher"), recipe))
+    throw UserError("[teacher]: the recipe has [teachers.{}] too; expected one or the other",
+                    recipe.teachers.begin()->first);
+  std::vector<std::string> names;
+  for (const auto& [name, teacher] : recipe.teachers) {
+    names.push_back(name);
+    need(teacher.path, fmt::format("[teachers.{}] path", name).c_str(), "a Hugging Face model directory");
+  }
+  if (!recipe.default_teacher.empty() && !recipe.teachers.contains(recipe.default_teacher))
+    throw UserError("[teachers] default: there is no [teachers.{}]; did you mean {}?", recipe.default_teacher,
+                    nearest_name(recipe.default_teacher, names));
+  if (recipe.teachers.size() == 1) return;
+  // The learner has room for one LM head, and a bank for one teacher's hidden states.
+  if (recipe.objective.k == routing::kFullSupport)
+    throw UserError(
+        "[objective] k: \"full\" reads one teacher's whole vocabulary, and there are {}; choose a "
+        "number",
+        recipe.teachers.size());
+  if (needs_teacher_hidden(recipe.objective))
+    throw UserError(
+        "[objective] arm: {} reads one teacher's whole vocabulary, and there are {}; choose an arm "
+        "over a top-k, such as routeopd or union_rkl",
+        recipe.objective.arm, recipe.teachers.size());
+  if (recipe.probe.every > 0 && !recipe.probe.bank.empty())
+    throw UserError(
+        "[probe] bank: a bank is of one teacher, and the recipe has {}; leave it empty: the "
+        "mismatch mass alone is then measured, each state against its own teacher",
+        recipe.teachers.size());
+}
+
 }  // namespace
+
+std::vector<RunTeacher> Recipe::run_teachers() const {
+  std::vector<RunTeacher> all;
+  if (sft()) return all;
+  if (teachers.empty()) return {{"", &teacher}};
+  for (const auto& [name, section] : teachers) all.push_back({name, &section});
+  return all;
+}
 
 Recipe read_recipe(const std::string& path, const std::vector<std::string>& settings) {
   Recipe recipe;
@@ -127,10 +236,22 @@ Recipe resolved(Recipe recipe) {
 
 std::vector<std::string> differences(const Recipe& a, const Recipe& b) {
   std::vector<std::string> names;
-  for (const RecipeSection& part : recipe_sections()) {
+  const auto compare = [&](const RecipeSection& part) {
     for (const Field<Recipe>& field : part.fields)
       if (field.get(a) != field.get(b))
         names.push_back(part.name.empty() ? field.name : part.name + "." + field.name);
+  };
+  for (const RecipeSection& part : recipe_sections()) compare(part);
+  compare(teachers_section());
+  std::set<std::string> teachers;
+  for (const Recipe* recipe : {&a, &b})
+    for (const auto& [name, section] : recipe->teachers) teachers.insert(name);
+  for (const std::string& name : teachers) {
+    if (a.teachers.contains(name) && b.teachers.contains(name)) {
+      compare(teacher_section(name));
+    } else {
+      names.push_back("teachers." + name);
+    }
   }
   return names;
 }
@@ -139,10 +260,11 @@ void check_recipe(const Recipe& recipe) {
   need(recipe.out, "out", "the run's directory (or --out DIR)");
   need(recipe.student.path, "[student] path", "a Hugging Face model directory");
   need(recipe.data.prompts, "[data] prompts", "a JSONL file of prompts");
-  if (!recipe.sft()) need(recipe.teacher.path, "[teacher] path", "a Hugging Face model directory");
   if (!recipe.sft()) {
+    check_teachers(recipe);
     check_servers(recipe.rollout, "rollout");
-    check_servers(recipe.teacher, "teacher");
+    for (const RunTeacher& teacher : recipe.run_teachers())
+      check_servers(*teacher.section, teacher.section_name());
   }
   routing::check_objective(recipe.objective);
   check_it_can_learn(recipe);
@@ -160,7 +282,7 @@ std::string recipe_text(const Recipe& recipe) {
   const auto add = [&](const Field<Recipe>& field) {
     text += fmt::format("{} = {}  # {}\n", field.name, formats::toml_value(field.get(recipe)), field.help);
   };
-  for (const RecipeSection& part : recipe_sections()) {
+  for (const RecipeSection& part : sections_of(recipe)) {
     if (!part.name.empty()) text += fmt::format("\n[{}]\n", part.name);
     for (const Field<Recipe>& field : part.fields) add(field);
   }

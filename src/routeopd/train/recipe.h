@@ -102,11 +102,22 @@ struct ProbeSection {
   std::int64_t states = 256;  // without a bank
 };
 
+// A teacher of a run. The section is the recipe's, which must outlive it.
+struct RunTeacher {
+  std::string name;  // of [teachers.NAME]; empty: [teacher]
+  const TeacherSection* section = nullptr;
+
+  // How messages call it: "teacher", "teachers.math".
+  std::string section_name() const { return name.empty() ? "teacher" : "teachers." + name; }
+};
+
 struct Recipe {
   std::uint64_t seed = 42;
   std::string out;
   StudentSection student;
   TeacherSection teacher;
+  std::map<std::string, TeacherSection> teachers;  // [teachers.NAME], in place of [teacher]
+  std::string default_teacher;                     // [teachers] default: of prompts that name none
   DataSection data;
   RolloutSection rollout;
   routing::ObjectiveOptions objective;
@@ -117,6 +128,8 @@ struct Recipe {
   ProbeSection probe;
 
   bool sft() const { return objective.loss == routing::Loss::kSft; }
+  // [teacher], or all [teachers.NAME] by name; none for the sft arm. Prompt::teacher counts in these.
+  std::vector<RunTeacher> run_teachers() const;
   // Whether a step has routes, for the loss or for the metrics.
   bool makes_routes() const { return !sft() && (train.diagnostics || objective.reads_routes()); }
   std::int64_t responses() const {  // per step

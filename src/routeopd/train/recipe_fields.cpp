@@ -191,6 +191,26 @@ RecipeSection top_section() {
 
 }  // namespace
 
+RecipeSection teachers_section() {
+  return {"teachers",
+          {text_field("default", &Recipe::default_teacher,
+                      "teacher of the prompts that name none; empty: each names one")}};
+}
+
+RecipeSection teacher_section(const std::string& name) {
+  RecipeSection lifted{"teachers." + name, {}};
+  for (const Field<TeacherSection>& field : teacher_fields()) {
+    lifted.fields.push_back(
+        {field.name, field.help,
+         [name, set = field.set](Recipe& recipe, const Json& value) { set(recipe.teachers[name], value); },
+         [name, get = field.get](const Recipe& recipe) {
+           const auto found = recipe.teachers.find(name);
+           return get(found == recipe.teachers.end() ? TeacherSection{} : found->second);
+         }});
+  }
+  return lifted;
+}
+
 const std::vector<RecipeSection>& recipe_sections() {
   static const std::vector<RecipeSection> all = {
       top_section(),

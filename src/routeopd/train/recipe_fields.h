@@ -15,7 +15,13 @@ struct RecipeSection {
   Fields<Recipe> fields;
 };
 
-// In the order of a recipe; the unnamed one first.
+// In the order of a recipe; the unnamed one first. Without those of [teachers], which a recipe may have any
+// number of.
 const std::vector<RecipeSection>& recipe_sections();
+
+// [teachers] itself, and [teachers.NAME]: a teacher that is not there reads as the default one, and is made
+// where it is set.
+RecipeSection teachers_section();
+RecipeSection teacher_section(const std::string& name);
 
 }  // namespace routeopd::train

@@ -81,11 +81,8 @@ engine::RemoteOptions options_of(const Recipe& recipe, const Inputs& inputs, con
                    .patience = servers.patience,
                    .requests = servers.requests,
                    .request_seconds = servers.request_seconds};
-  std::int64_t longest = 0;
-  for (const Prompt& prompt : inputs.prompts) longest = std::max(longest, std::ssize(prompt.ids));
   options.needs = {.k = recipe.makes_routes() ? capture_options(recipe.objective).k : 0,
-                   .real_ids = inputs.real_ids,
-                   .positions = longest + recipe.rollout.max_new_tokens};
+                   .real_ids = inputs.real_ids};
   return options;
 }
 
@@ -107,6 +104,9 @@ void check_servers(const ServersSection& servers, const std::string& section) {
 std::unique_ptr<engine::Engine> make_remote_student(const Recipe& recipe, const Inputs& inputs) {
   engine::RemoteOptions options = options_of(recipe, inputs, recipe.rollout, "rollout");
   options.needs.writes = options.needs.reloads = true;
+  std::int64_t longest = 0;
+  for (const Prompt& prompt : inputs.prompts) longest = std::max(longest, std::ssize(prompt.ids));
+  options.needs.positions = longest + recipe.rollout.max_new_tokens;
   options.weights_root =
       recipe.rollout.weights.empty() ? fs::path(recipe.out) / "weights" : fs::path(recipe.rollout.weights);
   // As the learner's forward reads them.
@@ -120,10 +120,16 @@ std::unique_ptr<engine::Engine> make_remote_student(const Recipe& recipe, const 
 }
 
 std::unique_ptr<engine::Engine> make_remote_teacher(const Recipe& recipe, const Inputs& inputs,
-                                                    const ServersSection& servers,
-                                                    const std::string& section) {
-  return std::make_unique<engine::RemoteEngine>(api_of(servers.engine, inputs.real_ids), inputs.real_ids,
-                                                options_of(recipe, inputs, servers, section));
+                                                    std::int32_t teacher) {
+  const RunTeacher named = recipe.run_teachers().at(static_cast<std::size_t>(teacher));
+  engine::RemoteOptions options = options_of(recipe, inputs, *named.section, named.section_name());
+  std::int64_t longest = 0;  // of the prompts that it reads
+  for (const Prompt& prompt : inputs.prompts)
+    if (prompt.teacher == teacher)
+      longest = std::max(longest, std::ssize(prompt.teacher_ids.empty() ? prompt.ids : prompt.teacher_ids));
+  options.needs.positions = longest + recipe.rollout.max_new_tokens;
+  return std::make_unique<engine::RemoteEngine>(api_of(named.section->engine, inputs.real_ids),
+                                                inputs.real_ids, std::move(options));
 }
 
 }  // namespace routeopd::train

@@ -17,10 +17,9 @@ namespace routeopd::train {
 // outlive the engine, at each refresh().
 std::unique_ptr<engine::Engine> make_remote_student(const Recipe& recipe, const Inputs& inputs);
 
-// A teacher's servers; `section` is what messages call it: "teacher", "teachers.NAME".
+// The servers of one teacher, by its place in Recipe::run_teachers().
 std::unique_ptr<engine::Engine> make_remote_teacher(const Recipe& recipe, const Inputs& inputs,
-                                                    const ServersSection& servers,
-                                                    const std::string& section);
+                                                    std::int32_t teacher);
 
 // Throws UserError for a section that names no address, or a wrong one, or a key that is not there or would
 // cross a network unencrypted. Asks nobody.

@@ -64,9 +64,17 @@ std::string text_of(const Recipe& recipe) {
   }
 }
 
+// teachers.NAME.key as teacher.key, any other name as it is: what may change of one teacher may of all.
+std::string field_of_any_teacher(const std::string& name) {
+  constexpr std::string_view kOfATeacher = "teachers.";
+  const std::size_t key = name.rfind('.');
+  if (!name.starts_with(kOfATeacher) || key < kOfATeacher.size()) return name;
+  return "teacher" + name.substr(key);
+}
+
 void check_same_recipe(const fs::path& path, const Recipe& recipe) {
   for (const std::string& name : differences(read_recipe((path / "recipe.toml").string()), recipe)) {
-    if (std::find(kMayChange.begin(), kMayChange.end(), name) == kMayChange.end())
+    if (std::find(kMayChange.begin(), kMayChange.end(), field_of_any_teacher(name)) == kMayChange.end())
       throw UserError(
           "{}: {} differs from the recipe that the run began with ({}); use the same value, or begin another "
           "run",
@@ -142,8 +150,9 @@ RunDirectory::RunDirectory(const Recipe& recipe, Start start) : recipe_(recipe),
   std::error_code missing;
   inputs_["prompts"] =
       fs::is_regular_file(recipe.data.prompts, missing) ? sha256_of_file(recipe.data.prompts) : "";
-  if (!recipe.sft() && recipe.teacher.engine == EngineKind::kLocal)
-    inputs_["teacher"] = formats::weights_sha256(recipe.teacher.path);
+  for (const RunTeacher& teacher : recipe.run_teachers())
+    if (teacher.section->engine == EngineKind::kLocal)
+      inputs_[teacher.section_name()] = formats::weights_sha256(teacher.section->path);
   if (!resumed_) write_file(path_ / "recipe.toml", text);
 }
 
@@ -190,12 +199,21 @@ void RunDirectory::rollouts(std::int64_t step, const Rollout& rollout, const std
   for (const Response& response : rollout.responses_B) {
     const auto first = rollout.id_N.begin() + response.first_state;
     const std::vector<std::int32_t> ids(first, first + response.length);
+    const Prompt& prompt = prompts[static_cast<std::size_t>(response.prompt)];
     Json line = {{"step", step},
-                 {"id", prompts[static_cast<std::size_t>(response.prompt)].id},
+                 {"id", prompt.id},
                  {"sample", response.sample},
                  {"ids", ids},
                  {"finish", response.finish == Finish::kStop ? "stop" : "length"}};
     if (tokenizer != nullptr) line["text"] = tokenizer->decode(ids, /*skip_special=*/true);
+    if (!recipe_.teachers.empty() && !recipe_.sft())
+      line["teacher"] = recipe_.run_teachers()[static_cast<std::size_t>(prompt.teacher)].name;
+    if (!prompt.teacher_ids.empty()) {
+      line["teacher_prompt_ids"] = prompt.teacher_ids;
+      if (tokenizer != nullptr)
+        line["teacher_prompt"] =
+            prompt.teacher_text.empty() ? tokenizer->decode(prompt.teacher_ids) : prompt.teacher_text;
+    }
     append("rollouts.jsonl", line.dump());
   }
 }

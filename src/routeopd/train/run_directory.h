@@ -62,8 +62,8 @@ class RunDirectory {
   // Removes the run: for one that ends before its first step.
   void discard();
 
-  // SHA-256 of what the run reads, which must be the same when it is resumed: prompts, and the teacher's
-  // weights.
+  // SHA-256 of what the run reads, which must be the same when it is resumed: prompts, and the weights of
+  // every teacher that has them here.
   const Json& inputs() const { return inputs_; }
 
  private:

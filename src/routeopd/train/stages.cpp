@@ -39,7 +39,7 @@ Stages::Stages(const Recipe& recipe, Inputs& inputs, Engines engines)
       real_ids_(checked(recipe, inputs, engines).real_ids),
       engines_(std::move(engines)),
       heads_{.student_VH = inputs.student.head_VH,
-             .teacher_UX = engines_.teacher_head_UX,
+             .teacher_UX = engines_.teacher_head_UX(),
              .real_ids = real_ids_},
       learner_(inputs.student, heads_.teacher_UX, real_ids_, recipe) {}
 
@@ -60,7 +60,9 @@ Rollout Stages::write(const std::vector<Prompt>& prompts, std::int64_t step) {
     capture.hidden = able.hidden_states;
   }
   capture.entropy = able.entropy;
-  return engines_.student->generate(prompts, sampling, capture);
+  Rollout rollout = engines_.student->generate(prompts, sampling, capture);
+  engine::add_teachers(rollout, prompts);
+  return rollout;
 }
 
 Scores Stages::score(Rollout& rollout) {
@@ -69,7 +71,7 @@ Scores Stages::score(Rollout& rollout) {
   const engine::ScoreOptions options =
       recipe_.makes_routes() ? score_options(recipe_.objective, rollout, again, recipe_.seed, real_ids_)
                              : taken_score_options(recipe_.objective, again);
-  return engine::score_rollout(*engines_.student, *engines_.teacher, rollout, options);
+  return engine::score_rollout(*engines_.student, engines_.scorers(), rollout, options);
 }
 
 Routes Stages::route(const Rollout& rollout, const Scores& scores) {
@@ -87,8 +89,11 @@ void Stages::refresh() {
 std::map<std::string, std::int64_t> Stages::take_counts() {
   std::map<std::string, std::int64_t> all;
   for (const auto& [name, count] : engines_.student->take_counts()) all["rollout_" + name] += count;
-  if (engines_.teacher)
-    for (const auto& [name, count] : engines_.teacher->take_counts()) all["teacher_" + name] += count;
+  for (const TeacherEngine& teacher : engines_.teachers) {
+    if (!teacher.engine) continue;
+    const std::string of = teacher.name.empty() ? "teacher_" : fmt::format("teacher_{}_", teacher.name);
+    for (const auto& [name, count] : teacher.engine->take_counts()) all[of + name] += count;
+  }
   return all;
 }
 

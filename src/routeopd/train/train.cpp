@@ -129,6 +129,9 @@ StepMetrics Run::record(const Experience& experience, const UpdateResult& update
   ++state_.step;
   state_.bad_steps = update.updates > 0 ? 0 : state_.bad_steps + 1;
   StepMetrics metrics = step_metrics(state_.step, experience, update);
+  std::vector<std::string> teachers;
+  for (const RunTeacher& teacher : recipe_.run_teachers()) teachers.push_back(teacher.name);
+  metrics.teachers = teacher_metrics(teachers, experience);
   metrics.time = clock_.take();  // its `save` is that of the step before
   metrics.peak_bytes = peak_resident_bytes();
   metrics.servers = stages_.take_counts();
@@ -183,7 +186,7 @@ void Run::check_first_routes(const Experience& experience) const {
   if (largest <= kRounding) {
     throw UserError(
         "teacher and student agree at all {} states of the first step (largest M = {:.1e}): there is nothing "
-        "to train on; choose another teacher",
+        "to train on; choose another teacher, or give it a prompt of its own that tells it more",
         routes.states, largest);
   }
   if (recipe_.objective.loss == routing::Loss::kRouted &&

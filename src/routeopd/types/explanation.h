@@ -57,6 +57,8 @@ struct Explanation {
   std::string student, teacher;  // directories
   std::string prompt;            // as the student reads it
   std::vector<std::int32_t> prompt_ids;
+  std::string teacher_prompt;  // as the teacher reads it; it and its ids empty: the same
+  std::vector<std::int32_t> teacher_prompt_ids;
   std::string response;
   std::string finish;  // stop | length | given
   std::uint64_t seed = 0;

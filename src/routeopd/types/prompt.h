@@ -15,6 +15,10 @@ struct Prompt {
   std::string problem;       // before a template made it `text`; empty where the file gave no problem
   std::string text;          // as the student reads it; empty where only ids were given
   std::vector<std::int32_t> ids;
+  // What the teacher reads before the response in their place; both empty: the same.
+  std::string teacher_text;  // empty too where only ids were given
+  std::vector<std::int32_t> teacher_ids;
+  std::int32_t teacher = 0;                // which of the run's teachers reads the responses
   std::string answer;                      // empty: not known
   std::string response;                    // a given response, for the sft arm; empty: none
   std::vector<std::int32_t> response_ids;  // its ids, with the end of sequence

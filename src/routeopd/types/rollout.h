@@ -29,6 +29,12 @@ struct Rollout {
   std::vector<std::vector<std::int32_t>> prompt_ids_P;
   std::vector<Response> responses_B;
 
+  // What the teacher reads before a response in place of prompt_ids_P: an empty entry is the same, an empty
+  // vector the same for all. Engines neither fill nor read it; who lets a teacher score does.
+  std::vector<std::vector<std::int32_t>> teacher_prompt_ids_P;
+  // Which of several teachers reads the prompt's responses; empty: the first reads all.
+  std::vector<std::int32_t> teacher_P;
+
   std::vector<std::int32_t> id_N;       // the token taken
   std::vector<float> logprob_N;         // its log-probability under the student at temperature 1
   std::vector<StateAddress> address_N;  // of the state's random numbers

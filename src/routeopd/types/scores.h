@@ -2,7 +2,7 @@
 // the states of the Rollout that was scored; those that are not valid hold nothing to be read.
 //
 // Shapes: N states, K columns of the student's top-k, J of the teacher's, P of the background pool, X the
-// teacher's hidden size.
+// teacher's hidden size, T teachers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -35,7 +35,8 @@ struct Scores {
   std::vector<float> hidden_NX;
 
   std::vector<Validity> validity_N;
-  std::int64_t teacher_tokens = 0;  // read by the teacher, prompts included
+  std::int64_t teacher_tokens = 0;             // read by the teachers, prompts included
+  std::vector<std::int64_t> teacher_tokens_T;  // the same by teacher
 };
 
 }  // namespace routeopd

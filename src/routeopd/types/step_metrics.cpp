@@ -65,6 +65,56 @@ Field<StepMetrics> memory_metric() {
           [](const StepMetrics& metrics) { return Json{{"peak_bytes", metrics.peak_bytes}}; }};
 }
 
+// Each number of a teacher under its name, and the member that has it.
+const Fields<TeacherMetrics>& teacher_metric_fields() {
+  using T = TeacherMetrics;
+  const auto count = [](std::string name, std::int64_t T::* member) {
+    return Field<T>{std::move(name), "",
+                    [member](T& teacher, const Json& value) { teacher.*member = metric_count(value); },
+                    [member](const T& teacher) { return Json(teacher.*member); }};
+  };
+  const auto mean = [](std::string name, std::optional<double> T::* member) {
+    return Field<T>{
+        std::move(name), "",
+        [member](T& teacher, const Json& value) { teacher.*member = metric_number(value); },
+        [member](const T& teacher) { return teacher.*member ? Json(*(teacher.*member)) : Json(); }};
+  };
+  static const Fields<T> fields = {count("states", &T::states), count("valid", &T::valid),
+                                   mean("mass", &T::mass),      mean("routed_share", &T::routed_share),
+                                   count("calls", &T::calls),   count("tokens", &T::tokens)};
+  return fields;
+}
+
+TeacherMetrics teacher_metrics_of(const Json& object) {
+  if (!object.is_object()) throw UserError("expected an object, got {}", object.type_name());
+  TeacherMetrics teacher;
+  for (const Field<TeacherMetrics>& field : teacher_metric_fields()) {
+    const auto found = object.find(field.name);
+    if (found != object.end() && !found->is_null()) field.set(teacher, *found);
+  }
+  return teacher;
+}
+
+Field<StepMetrics> teachers_metric() {
+  return {"teachers",
+          "where there are several, by name: states, valid, mass and routed_share (means over its valid "
+          "states), calls, tokens",
+          [](StepMetrics& metrics, const Json& value) {
+            if (!value.is_object()) throw UserError("expected an object, got {}", value.type_name());
+            std::map<std::string, TeacherMetrics> all;
+            for (const auto& item : value.items()) all[item.key()] = teacher_metrics_of(item.value());
+            metrics.teachers = std::move(all);
+          },
+          [](const StepMetrics& metrics) {
+            if (metrics.teachers.empty()) return Json();
+            Json all = Json::object();
+            for (const auto& [name, teacher] : metrics.teachers)
+              for (const Field<TeacherMetrics>& field : teacher_metric_fields())
+                all[name][field.name] = field.get(teacher);
+            return all;
+          }};
+}
+
 void add_scalars(const Json& object, const std::string& prefix,
                  std::vector<std::pair<std::string, double>>& scalars) {
   for (const auto& [name, value] : object.items()) {
@@ -102,6 +152,7 @@ const Fields<StepMetrics>& step_metric_fields() {
       value_metric("clip_ratio", &M::clip_ratio, "share of the responses cut at max_new_tokens"),
       count_metric("teacher_calls", &M::teacher_calls, "responses that the teacher read"),
       count_metric("teacher_tokens", &M::teacher_tokens, "tokens that it read, prompts included"),
+      teachers_metric(),
       map_metric("validity", &M::validity, "states by reason, and those of the valid ones not routed",
                  &metric_count),
       map_metric("servers", &M::servers,

@@ -17,6 +17,13 @@
 
 namespace routeopd {
 
+// What one of several teachers has to do with a step; means over its valid states.
+struct TeacherMetrics {
+  std::int64_t states = 0, valid = 0;  // of the responses that it read
+  std::optional<double> mass, routed_share;
+  std::int64_t calls = 0, tokens = 0;  // responses that it read; tokens, prompts included
+};
+
 // All but `time` and `peak_bytes` are reproducible.
 struct StepMetrics {
   using Value = std::optional<double>;  // none: the step has nothing to say of it; null in the file
@@ -41,6 +48,7 @@ struct StepMetrics {
   Value response_tokens;  // per response
   Value clip_ratio;       // share of the responses that were cut at the longest length
   std::int64_t teacher_calls = 0, teacher_tokens = 0;
+  std::map<std::string, TeacherMetrics> teachers;  // by name; empty unless there are several
 
   std::map<std::string, std::int64_t> validity;  // states by reason; "not_routed" counts among the valid ones
   std::map<std::string, std::int64_t> servers;   // what happened at them: requests repeated, values looked up
