@@ -14,8 +14,6 @@
 namespace routeopd::train {
 namespace {
 
-using ::testing::HasSubstr;
-
 struct OldArm {
   const char* name;
   const char* arm;
@@ -76,19 +74,17 @@ TEST_P(LearnersOldValues, LaterMinibatchesAndEpochsCompareWithTheForwardBeforeTh
       << "Delta must matter in the second epoch";
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Kinds, LearnersOldValues,
-    ::testing::Values(OldArm{"pairs", "routeopd", Json::object()},
-                      OldArm{"coupling", "routeopd", {{"pairs", "exact"}}},
-                      OldArm{"source", "source_only", Json::object()},
-                      OldArm{"destination", "destination_only", Json::object()},
-                      OldArm{"sampled", "sampled_rkl", Json::object()}),
-    [](const auto& arm) { return std::string(arm.param.name); });
+INSTANTIATE_TEST_SUITE_P(Kinds, LearnersOldValues,
+                         ::testing::Values(OldArm{"pairs", "routeopd", Json::object()},
+                                           OldArm{"coupling", "routeopd", {{"pairs", "exact"}}},
+                                           OldArm{"source", "source_only", Json::object()},
+                                           OldArm{"destination", "destination_only", Json::object()},
+                                           OldArm{"sampled", "sampled_rkl", Json::object()}),
+                         [](const auto& arm) { return std::string(arm.param.name); });
 
 // Each arm reports what its first forward has at hand, and no more.
 TEST(EngineGap, IsTheRmsOfWhatTheFirstForwardSees) {
-  for (const char* arm :
-       {"routeopd", "sampled_rkl", "source_only", "full_rkl", "full_fkl", "union_rkl", "sampled_rkl"}) {
+  for (const char* arm : {"routeopd", "sampled_rkl", "source_only", "full_rkl", "full_fkl", "union_rkl"}) {
     for (const OldScores old : {OldScores::kCapture, OldScores::kLearner}) {
       OldStep step(arm);
       OldStep plain(arm);
@@ -126,8 +122,12 @@ TEST(EngineGap, IsTheRmsOfWhatTheFirstForwardSees) {
       EXPECT_EQ(gap.contains("log_odds"), pairs > 0) << arm;
       EXPECT_EQ(gap.contains("logprob"), dense) << arm;
       EXPECT_EQ(gap.contains("share"), states > 0) << arm;
-      if (pairs > 0) EXPECT_NEAR(gap.at("log_odds"), std::sqrt(log_odds / pairs), 1e-5) << arm;
-      if (dense) EXPECT_NEAR(gap.at("logprob"), std::sqrt(logprobs / states), 1e-5) << arm;
+      if (pairs > 0) {
+        EXPECT_NEAR(gap.at("log_odds"), std::sqrt(log_odds / pairs), 1e-5) << arm;
+      }
+      if (dense) {
+        EXPECT_NEAR(gap.at("logprob"), std::sqrt(logprobs / states), 1e-5) << arm;
+      }
       if (states > 0) {
         EXPECT_NEAR(gap.at("share"), past / states, 1e-9) << arm;
         EXPECT_GT(gap.at("share"), 0.2) << arm;
@@ -151,8 +151,7 @@ TEST(RolloutCorrection, ScalesEachStateByATruncatedRatio) {
   EXPECT_LT(relative_error(corrected(1.5, RolloutCorrection::kNone), plain), 1e-6) << "none weighs nothing";
   EXPECT_LT(relative_error(corrected(0.25, RolloutCorrection::kTruncate), 0.25 * plain), 1e-5);
   EXPECT_LT(relative_error(corrected(1.5, RolloutCorrection::kTruncate), 1.5 * plain), 1e-5);
-  EXPECT_LT(relative_error(corrected(7.0, RolloutCorrection::kTruncate), 2.0 * plain), 1e-5)
-      << "at most 2";
+  EXPECT_LT(relative_error(corrected(7.0, RolloutCorrection::kTruncate), 2.0 * plain), 1e-5) << "at most 2";
 
   // State by state: the loss of a first update is -mean w A.
   OldStep step("sampled_rkl");
