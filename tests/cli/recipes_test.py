@@ -226,9 +226,33 @@ class Refusals(Case):
 
     def test_captured_scores_are_those_of_plain_sampling(self):
         for setting in ("rollout.top_p=0.9", "rollout.temperature=0.7"):
-            self.refuses("captured scores are those of sampling at temperature 1 and top_p 1", PAPER[0], setting)
+            self.refuses("captured scores are those of sampling at temperature 1 and top_p 1", PAPER[0], setting,
+                         "rollout.old_scores=capture")
             resolved = self.resolved(PAPER[0], setting, "rollout.old_scores=rescore")
             self.assertEqual(resolved["rollout.old_scores"], "rescore")
+
+    def test_auto_old_values_are_those_that_fit_the_learner(self):
+        lab = SOURCE / "recipes" / "lab.toml"
+        auto = "rollout.old_scores=auto"
+        for wanted, *settings in (("capture",),
+                                  ("capture", "rollout.engine=serve", 'rollout.urls=["http://127.0.0.1:1"]'),
+                                  ("learner", "rollout.engine=vllm", 'rollout.urls=["http://127.0.0.1:1"]'),
+                                  ("learner", "student.dtype=bfloat16"),
+                                  ("learner", "rollout.top_p=0.9"),
+                                  ("learner", "rollout.temperature=0.7"),
+                                  ("learner", "rollout.student_values=learner")):
+            self.assertEqual(self.resolved(lab, auto, *settings)["rollout.old_scores"], wanted, settings)
+
+    def test_contradictions_about_old_values_are_refused(self):
+        lab = SOURCE / "recipes" / "lab.toml"
+        for old in ("capture", "rescore"):
+            self.refuses("neither captured nor computed again", lab, "rollout.student_values=learner",
+                         f"rollout.old_scores={old}")
+        self.refuses("arm routeopd does not weigh the tokens that were drawn", lab,
+                     "rollout.rollout_correction=truncate")
+        sampled = ("objective.arm=sampled_rkl", "rollout.rollout_correction=truncate")
+        self.refuses("the old values here are the engine's", lab, *sampled)
+        self.assertEqual(self.resolved(lab, *sampled, "rollout.old_scores=learner")["rollout.old_scores"], "learner")
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ class Train(Case):
                                   ("the same weights", "teacher.path=lab/base"),
                                   ("config.json", "teacher.path=lab/none"),
                                   ("cannot be read", "data.prompts=lab/none.jsonl"),
-                                  ("old_scores", "rollout.top_p=0.9"),
+                                  ("rollout_correction: arm routeopd", "rollout.rollout_correction=truncate"),
                                   ("expected chat, raw, or a text with {problem}", "data.template=hello"),
                                   ("has no response", "objective.arm=sft")):
             self.refuses(sentence, "train", RECIPE, *fresh, "--set", setting)

@@ -98,6 +98,28 @@ TEST(ResumeRun, InBfloat16AndWithRecomputation) {
   expect_equal_runs(whole.out, parts.out, 6);
 }
 
+// Nothing of a step's old values outlives it: in bfloat16 too they are those of the weights that were saved.
+TEST(ResumeRun, WithOldValuesOfTheLearner) {
+  for (const char* arm : {"routeopd", "sampled_rkl", "rank_matched"}) {
+    for (const StudentValues values : {StudentValues::kEngine, StudentValues::kLearner}) {
+      const TemporaryDirectory directory;
+      Recipe whole = long_recipe(directory.path() / "whole", arm);
+      whole.student.dtype = Dtype::kBfloat16;
+      whole.rollout.old_scores = OldScores::kLearner;
+      whole.rollout.student_values = values;
+      if (std::string(arm) == "sampled_rkl") whole.rollout.rollout_correction = RolloutCorrection::kTruncate;
+      whole.train.epochs = 2;
+      whole.train.steps = 5;
+      Recipe parts = whole;
+      parts.out = (directory.path() / "parts").string();
+      run(whole);
+      run_until(parts, 2);
+      run_on(parts);
+      expect_equal_runs(whole.out, parts.out, 5);
+    }
+  }
+}
+
 // Killed: lines of steps that no checkpoint holds, the last one cut.
 TEST(ResumeRun, LinesAfterTheCheckpointAreWrittenAnew) {
   const TemporaryDirectory directory;

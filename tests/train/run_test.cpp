@@ -158,6 +158,7 @@ TEST(Run, MetricsHaveWhatIsPromised) {
                            "response_tokens",
                            "clip_ratio",
                            "capture_error",
+                           "engine_gap",
                            "validity",
                            "teacher_calls",
                            "time",
@@ -256,6 +257,7 @@ TEST(Run, SaysWhatIsWrong) {
 
   Recipe greedy = tiny_recipe(directory.path() / "greedy");
   greedy.rollout.top_p = 0.9;
+  greedy.rollout.old_scores = OldScores::kCapture;
   EXPECT_THAT(error_of([&] { run(greedy); }), HasSubstr("old_scores"));
   EXPECT_FALSE(std::filesystem::exists(directory.path() / "greedy"));
 

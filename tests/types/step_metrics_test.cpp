@@ -63,8 +63,8 @@ TEST(StepMetrics, EveryNameHasItsMember) {
       {"floored", &M::floored},
       {"teacher_calls", &M::teacher_calls},
       {"teacher_tokens", &M::teacher_tokens}};
-  EXPECT_EQ(values.size() + counts.size() + 4, step_metric_fields().size())
-      << "teachers, validity, time, memory";
+  EXPECT_EQ(values.size() + counts.size() + 6, step_metric_fields().size())
+      << "teachers, engine_gap, servers, validity, time, memory";
   M metrics;
   for (std::size_t i = 0; i < values.size(); ++i) metrics.*values[i].second = 0.5 + static_cast<double>(i);
   for (std::size_t i = 0; i < counts.size(); ++i)
@@ -87,7 +87,7 @@ TEST(StepMetrics, HaveThePromisedNames) {
   const Json line = json_of({});
   for (const auto& item : line.items()) names.push_back(item.key());
   EXPECT_THAT(names, testing::ElementsAre("budget", "capture_error", "clip_ratio", "concentration",
-                                          "coverage", "entropy", "floored", "grad_norm", "loss", "lr", "mass",
+                                          "coverage", "engine_gap", "entropy", "floored", "grad_norm", "loss", "lr", "mass",
                                           "memory", "policy_entropy", "response_tokens", "routed_share",
                                           "saturated", "skipped_updates", "step", "student_mass",
                                           "teacher_calls", "teacher_entropy", "teacher_mass",

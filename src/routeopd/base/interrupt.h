@@ -23,8 +23,8 @@ void catch_interrupts();
 // Throws Interrupted once a signal has come.
 void check_interrupt();
 
-// The signal that has come, also while interrupts are held: for those who wait for something that may never come.
-// 0 where none has.
+// The signal that has come, also while interrupts are held, or 0: for those who wait for something that may
+// never come.
 int pending_interrupt();
 
 // While an object of this class lives, check_interrupt() does not throw: for work that must not stop

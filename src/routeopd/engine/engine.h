@@ -129,7 +129,7 @@ class Engine {
 
   virtual Capabilities capabilities() const = 0;
 
-  // What happened since the last call, by name and how often: requests repeated, values that were looked up in
+  // What happened since the last call, by name and how often: requests repeated, values looked up in
   // a wider top-k. For the metrics of a step.
   virtual std::map<std::string, std::int64_t> take_counts() { return {}; }
 

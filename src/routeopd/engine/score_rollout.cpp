@@ -180,6 +180,7 @@ std::vector<Validity> rescore(Engine& student, Rollout& rollout, std::int32_t k)
   rollout.top_logits_NK = std::move(values.top_logits_NK);
   rollout.hidden_size = values.hidden_size;
   rollout.hidden_NH = std::move(values.hidden_NH);
+  if (rollout.engine_logprob_N.empty()) rollout.engine_logprob_N = rollout.logprob_N;
   for (std::size_t n = 0; n < rollout.id_N.size(); ++n)
     rollout.logprob_N[n] = values.gathered_NG[n] - values.logsumexp_N[n];
   rollout.logsumexp_N = std::move(values.logsumexp_N);
@@ -237,7 +238,8 @@ Scores score_rollout(Engine& student, std::span<Engine* const> teachers, Rollout
     scores.teacher_at_student_NK.insert(scores.teacher_at_student_NK.end(), row,
                                         row + static_cast<std::ptrdiff_t>(k));
     scores.teacher_logprob_N.push_back(read.gathered_NG[n * (k + 1) + k] - read.logsumexp_N[n]);
-    if (!is_log_probability(scores.teacher_logprob_N[n]) || !is_log_probability(rollout.logprob_N[n]))
+    if (!is_log_probability(scores.teacher_logprob_N[n]) || !is_log_probability(rollout.logprob_N[n]) ||
+        !is_log_probability(rollout.written_logprob_N()[n]))
       scores.validity_N[n] = first_reason(scores.validity_N[n], Validity::kNonFinite);
   }
   scores.teacher_logsumexp_N = std::move(read.logsumexp_N);

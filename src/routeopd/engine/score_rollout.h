@@ -21,7 +21,8 @@ struct ScoreOptions {
 
 // Fills the student's own columns of `rollout` by a forward over the finished sequences: what capture does
 // while decoding, at the price of a second pass. Hidden states are kept where the engine has them and k is
-// not 0. Returns why a state cannot be used.
+// not 0; the writer's log-probabilities stay as Rollout::engine_logprob_N. Returns why a state cannot be
+// used.
 std::vector<Validity> rescore(Engine& student, Rollout& rollout, std::int32_t k);
 
 // One teacher pass: its top-k, log-partition, and logits at the student's top-k and at the token taken; then

@@ -35,6 +35,14 @@ class FullKlObjective : public Objective {
     at::Tensor buffer_CR;  // the teacher's logits of the chunk at hand
     std::int64_t first = 0;
     std::atomic<std::int64_t> floored = 0;
+    GapMeter gap = batch.gap_meter();
+    const auto taken = [&](std::int64_t t) {  // -1: not to be compared
+      const bool known = batch.first && batch.engine_logprob_N != nullptr && batch.sampled_id_N != nullptr;
+      return known ? batch.sampled_id_N[batch.first_state + t] : -1;
+    };
+    const auto engine = [&](std::int64_t t) {
+      return static_cast<double>(batch.engine_logprob_N[batch.first_state + t]);
+    };
 
     model::DenseLoss loss;
     loss.begin_chunk = [&](std::int64_t begin, std::int64_t end) {
@@ -53,6 +61,9 @@ class FullKlObjective : public Objective {
         std::fill(grad.begin(), grad.end(), 0.0F);
         return 0.0;
       }
+      if (const std::int32_t id = taken(t); id >= 0)
+        gap.logprob(t, kernels::row_logsumexp(logits).log_prob(logits[static_cast<std::size_t>(id)]),
+                    engine(t));
       if (grad.data() != logits.data()) std::copy(logits.begin(), logits.end(), grad.begin());
       const std::span teacher(buffer_CR.const_data_ptr<float>() + (t - first) * batch.real_ids, columns);
       if (!reverse_) return kernels::row_forward_kl(grad, teacher, scale);
@@ -66,6 +77,8 @@ class FullKlObjective : public Objective {
       at::Tensor scale_C1 = at::full({end - begin, 1}, scale, at::kDouble);
       for (std::int64_t t = begin; t < end; ++t) {
         if (!valid(t)) scale_C1[t - begin].zero_();
+        if (const std::int32_t id = taken(t); id >= 0)
+          gap.logprob(t, at::log_softmax(logits_CR[t - begin], 0)[id].item<double>(), engine(t));
       }
       return chunk_loss(logits_CR, teacher_CR, scale_C1.to(logits_CR.options()), floored);
     };
@@ -73,6 +86,7 @@ class FullKlObjective : public Objective {
     result.loss = model::dense_head_step(batch.hidden_TH, batch.weight_VH, batch.real_ids, loss,
                                          grad_hidden_TH, grad_weight, backend_);
     result.floored = floored;
+    result.gap = gap.total();
     return result;
   }
 

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/objective/log_prob_objectives.h"
 
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -15,10 +19,16 @@
 namespace routeopd::objective {
 namespace {
 
+// The log-probability of one more id of each token, told from a row that is there anyway.
+struct Aside {
+  std::function<std::int32_t(std::int64_t t)> id;  // -1: none
+  std::function<void(std::int64_t t, double log_prob)> tell;
+};
+
 // A loss of the log-probabilities at `ids` (T x M, -1: none) as a loss of whole rows of logits, in both of
 // the dense head's forms.
 model::DenseLoss on_rows(std::span<const std::int32_t> ids, std::int64_t ids_a_token,
-                         const model::TokenLoss& loss) {
+                         const model::TokenLoss& loss, const Aside& aside = {}) {
   const auto m = static_cast<std::size_t>(ids_a_token);
   const auto ids_of = [ids, m](std::int64_t t) { return ids.subspan(static_cast<std::size_t>(t) * m, m); };
   const auto any = [](std::span<const std::int32_t> some) {
@@ -39,6 +49,8 @@ model::DenseLoss on_rows(std::span<const std::int32_t> ids, std::int64_t ids_a_t
       const std::int32_t id = chosen[i];
       log_probs[i] = id < 0 ? 0 : static_cast<float>(lse.log_prob(logits[static_cast<std::size_t>(id)]));
     }
+    if (const std::int32_t id = aside.id ? aside.id(t) : -1; id >= 0)
+      aside.tell(t, lse.log_prob(logits[static_cast<std::size_t>(id)]));
     const double value = loss(t, log_probs, slopes);
     double total = 0;
     for (std::size_t i = 0; i < m; ++i) total += chosen[i] < 0 ? 0.0 : static_cast<double>(slopes[i]);
@@ -65,6 +77,8 @@ model::DenseLoss on_rows(std::span<const std::int32_t> ids, std::int64_t ids_a_t
       const auto row = [&](const at::Tensor& tensor) {
         return tensor.data_ptr<float>() + (t - begin) * ids_a_token;
       };
+      if (const std::int32_t id = aside.id ? aside.id(t) : -1; id >= 0)
+        aside.tell(t, (logits_CR[t - begin][id] - lse_C1[t - begin][0]).item<double>());
       value += loss(t, {row(log_probs_CM), m}, {row(slopes_CM), m});
     }
     const at::Tensor slopes =
@@ -78,59 +92,122 @@ model::DenseLoss on_rows(std::span<const std::int32_t> ids, std::int64_t ids_a_t
   return dense;
 }
 
+// Log-probabilities at `ids` (T x M, -1: none, 0 is written) without a gradient, as the losses on rows see
+// them.
+void log_probs_at(std::span<const std::int32_t> ids, std::int64_t ids_a_token, const LearnerBatch& batch,
+                  std::span<float> log_probs) {
+  const c10::NoGradGuard no_grad;
+  const std::int64_t tokens = batch.hidden_TH.size(0);
+  at::Tensor buffer_CR = at::empty({std::min(model::kDenseChunk, tokens), batch.real_ids}, at::kFloat);
+  for (std::int64_t begin = 0; begin < tokens; begin += model::kDenseChunk) {
+    const std::int64_t end = std::min(begin + model::kDenseChunk, tokens);
+    at::Tensor logits_CR = buffer_CR.slice(0, 0, end - begin);
+    model::dense_logits(batch.hidden_TH.slice(0, begin, end), batch.weight_VH, batch.real_ids, logits_CR);
+    at::parallel_for(begin, end, 1, [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t t = from; t < to; ++t) {
+        const std::span row(logits_CR.const_data_ptr<float>() + (t - begin) * batch.real_ids,
+                            static_cast<std::size_t>(batch.real_ids));
+        const kernels::RowLse lse = kernels::row_logsumexp(row);
+        for (auto i = static_cast<std::size_t>(t * ids_a_token);
+             i < static_cast<std::size_t>((t + 1) * ids_a_token); ++i)
+          log_probs[i] =
+              ids[i] < 0 ? 0 : static_cast<float>(lse.log_prob(row[static_cast<std::size_t>(ids[i])]));
+      }
+    });
+  }
+}
+
 class OneSidedObjective : public Objective {
  public:
   OneSidedObjective(const routing::ObjectiveOptions& options, model::Backend backend)
       : side_(options.side), kappa_(static_cast<float>(options.kappa)), backend_(backend) {}
 
   bool dense() const override { return true; }
+  bool reads_old() const override { return true; }
+
+  void record(const LearnerBatch& batch) const override {
+    const PairRows rows(batch);
+    log_probs_at(ids_of(rows), rows.pairs, batch, rows.kept);
+  }
 
   ObjectiveResult step(const LearnerBatch& batch, at::Tensor& grad_hidden_TH,
                        model::HeadGradient& grad_weight) const override {
     const PairRows rows(batch);
+    GapMeter gap = batch.gap_meter();
+    Aside taken;
+    if (batch.first && batch.engine_logprob_N != nullptr && batch.sampled_id_N != nullptr) {
+      taken.id = [&](std::int64_t t) { return batch.sampled_id_N[batch.first_state + t]; };
+      taken.tell = [&](std::int64_t t, double log_prob) {
+        gap.logprob(t, log_prob, static_cast<double>(batch.engine_logprob_N[batch.first_state + t]));
+      };
+    }
     std::vector<double> change_squares_T(static_cast<std::size_t>(rows.tokens), 0);
     const model::TokenLoss loss = [&](std::int64_t t, std::span<const float> log_probs,
                                       std::span<float> slopes) {
       return pair_token_loss(rows, t, log_probs, slopes, kappa_,
                              change_squares_T[static_cast<std::size_t>(t)]);
     };
-    const auto ids = side_ == routing::Side::kSource ? rows.source : rows.destination;
     ObjectiveResult result;
-    result.loss =
-        model::dense_head_step(batch.hidden_TH, batch.weight_VH, batch.real_ids,
-                               on_rows(ids, rows.pairs, loss), grad_hidden_TH, grad_weight, backend_);
+    result.loss = model::dense_head_step(batch.hidden_TH, batch.weight_VH, batch.real_ids,
+                                         on_rows(ids_of(rows), rows.pairs, loss, taken), grad_hidden_TH,
+                                         grad_weight, backend_);
     result.change_squares = std::accumulate(change_squares_T.begin(), change_squares_T.end(), 0.0);
     result.changes = rows.pairs_present();
+    result.gap = gap.total();
     return result;
   }
 
  private:
+  std::span<const std::int32_t> ids_of(const PairRows& rows) const {
+    return side_ == routing::Side::kSource ? rows.source : rows.destination;
+  }
+
   routing::Side side_;
   float kappa_;
   model::Backend backend_;
 };
 
-// -rho A (eq. sampled-opd-advantage), with an optional clip of the ratio.
+// -rho A (eq. sampled-opd-advantage), with an optional clip of the ratio. Both rho and A have one old value:
+// with the learner's own, rho is 1 at the first update, and A is what the learner itself lacks. A weight for
+// the distance of the writing engine from that value is a constant: it scales the state's loss and gradient.
 class SampledRklObjective : public Objective {
  public:
   SampledRklObjective(const routing::ObjectiveOptions& options, model::Backend backend)
       : ratio_clip_(options.ratio_clip), log_delta_p_(std::log(options.delta_p)), backend_(backend) {}
 
   bool dense() const override { return true; }
+  bool reads_old() const override { return true; }
+
+  void record(const LearnerBatch& batch) const override {
+    const auto tokens = static_cast<std::size_t>(batch.hidden_TH.size(0));
+    log_probs_at({batch.sampled_id_N + batch.first_state, tokens}, 1, batch,
+                 {batch.old->logprob_N.data() + batch.first_state, tokens});
+  }
 
   ObjectiveResult step(const LearnerBatch& batch, at::Tensor& grad_hidden_TH,
                        model::HeadGradient& grad_weight) const override {
     ROUTEOPD_INVARIANT(batch.sampled_id_N && batch.sampled_old_logprob_N && batch.sampled_teacher_logprob_N);
+    ROUTEOPD_INVARIANT(batch.importance_cap == 0 || (batch.old && batch.engine_logprob_N));
     const std::int64_t tokens = batch.hidden_TH.size(0);
     const std::span actions(batch.sampled_id_N + batch.first_state, static_cast<std::size_t>(tokens));
-    const float* old = batch.sampled_old_logprob_N + batch.first_state;
+    float* const own = batch.old ? batch.old->logprob_N.data() + batch.first_state : nullptr;
+    const float* old = own ? own : batch.sampled_old_logprob_N + batch.first_state;
+    const float* engine = batch.engine_logprob_N ? batch.engine_logprob_N + batch.first_state : nullptr;
+    GapMeter gap = batch.gap_meter();
     const float* teacher = batch.sampled_teacher_logprob_N + batch.first_state;
     std::vector<double> change_squares_T(static_cast<std::size_t>(tokens), 0);
     const model::TokenLoss loss = [&](std::int64_t t, std::span<const float> log_probs,
                                       std::span<float> slopes) {
+      if (own && batch.first) own[t] = log_probs[0];
+      if (engine && batch.first)
+        gap.logprob(t, static_cast<double>(log_probs[0]), static_cast<double>(engine[t]));
       const double log_ratio = static_cast<double>(log_probs[0]) - static_cast<double>(old[t]);
       change_squares_T[static_cast<std::size_t>(t)] = log_ratio * log_ratio;
-      return token_loss(log_ratio, advantage(teacher[t], old[t]), batch.denominator, slopes[0]);
+      const double weight = batch.importance_cap > 0
+                                ? std::min(batch.importance_cap, std::exp(static_cast<double>(old[t]) -
+                                                                          static_cast<double>(engine[t])))
+                                : 1.0;
+      return token_loss(log_ratio, weight * advantage(teacher[t], old[t]), batch.denominator, slopes[0]);
     };
     ObjectiveResult result;
     for (std::int64_t t = 0; t < tokens; ++t) {
@@ -141,6 +218,7 @@ class SampledRklObjective : public Objective {
     result.loss = model::dense_head_step(batch.hidden_TH, batch.weight_VH, batch.real_ids,
                                          on_rows(actions, 1, loss), grad_hidden_TH, grad_weight, backend_);
     result.change_squares = std::accumulate(change_squares_T.begin(), change_squares_T.end(), 0.0);
+    result.gap = gap.total();
     return result;
   }
 

@@ -13,7 +13,9 @@
 #include <memory>
 
 #include "routeopd/model/heads/head_gradient.h"
+#include "routeopd/objective/engine_gap.h"
 #include "routeopd/routing/options.h"
+#include "routeopd/types/old_values.h"
 #include "routeopd/types/routes.h"
 
 namespace routeopd::objective {
@@ -43,6 +45,23 @@ struct LearnerBatch {
   // the student's; the first R rows are the same ids).
   at::Tensor teacher_hidden_TX;
   at::Tensor teacher_weight_UX;
+
+  // The learner's own old values; null: those of `routes` and sampled_old_logprob_N.
+  OldValues* old = nullptr;
+
+  // No update of the step has been made. Current values are the old ones then: with `old` they are kept
+  // there, and Delta is zero by definition. And they are compared with the engine's.
+  bool first = false;
+
+  // The log-probability of the action as its writer gave it; null: not known.
+  const float* engine_logprob_N = nullptr;
+
+  // sampled_rkl: weigh each state by exp(old - engine's log-probability of the action), at most this; 0: all
+  // weigh one.
+  double importance_cap = 0;
+
+  // Where the step's first forward compares itself with the engine, and nothing elsewhere.
+  GapMeter gap_meter() const { return GapMeter(first ? hidden_TH.size(0) : 0); }
 };
 
 struct ObjectiveResult {
@@ -50,6 +69,7 @@ struct ObjectiveResult {
   double change_squares = 0;  // sum over pairs of Delta^2; one-sided, sampled arms: of squared log-ratios
   std::int64_t changes = 0;   // how many: rms Delta at the first minibatch is the capture error
   std::int64_t floored = 0;   // teacher values at -inf that counted as log delta_p
+  EngineGap gap;              // at the step's first forward
 };
 
 class Objective {
@@ -59,6 +79,13 @@ class Objective {
   // Overwrites grad_hidden_TH (float32) and adds to the head's gradient.
   virtual ObjectiveResult step(const LearnerBatch& batch, at::Tensor& grad_hidden_TH,
                                model::HeadGradient& grad_weight) const = 0;
+
+  // Writes to batch.old what a first step() would: the current values that later ones are compared with. No
+  // gradient is formed.
+  virtual void record(const LearnerBatch& /*batch*/) const {}
+
+  // Whether the loss compares with old values, so that record() has something to keep.
+  virtual bool reads_old() const { return false; }
 
   // Whether a step multiplies by the whole vocabulary.
   virtual bool dense() const = 0;

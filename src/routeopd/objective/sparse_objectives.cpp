@@ -20,13 +20,29 @@ class PairObjective : public Objective {
       : kappa_(static_cast<float>(options.kappa)), backend_(backend) {}
 
   bool dense() const override { return false; }
+  bool reads_old() const override { return true; }
+
+  void record(const LearnerBatch& batch) const override {
+    const PairRows rows(batch);
+    const at::Tensor log_odds_TM =
+        model::pair_log_odds(batch.hidden_TH, batch.weight_VH, rows.source_TM, rows.destination_TM, backend_)
+            .to(at::kCPU, at::kFloat)
+            .contiguous();
+    std::copy_n(log_odds_TM.const_data_ptr<float>(), rows.kept.size(), rows.kept.begin());
+  }
 
   ObjectiveResult step(const LearnerBatch& batch, at::Tensor& grad_hidden_TH,
                        model::HeadGradient& grad_weight) const override {
     const PairRows rows(batch);
+    GapMeter gap = batch.gap_meter();
     std::vector<double> change_squares_T(static_cast<std::size_t>(rows.tokens), 0);
     const model::TokenLoss loss = [&](std::int64_t t, std::span<const float> log_odds,
                                       std::span<float> grad) {
+      for (std::size_t i = 0; batch.first && i < log_odds.size(); ++i) {
+        const std::size_t pair = static_cast<std::size_t>(t) * log_odds.size() + i;
+        if (rows.source[pair] >= 0)
+          gap.log_odds(t, static_cast<double>(log_odds[i]), static_cast<double>(rows.engine[pair]));
+      }
       return pair_token_loss(rows, t, log_odds, grad, kappa_, change_squares_T[static_cast<std::size_t>(t)]);
     };
     ObjectiveResult result;
@@ -34,6 +50,7 @@ class PairObjective : public Objective {
                                         loss, grad_hidden_TH, grad_weight, backend_);
     result.change_squares = std::accumulate(change_squares_T.begin(), change_squares_T.end(), 0.0);
     result.changes = rows.pairs_present();
+    result.gap = gap.total();
     return result;
   }
 
@@ -48,38 +65,60 @@ class UnionObjective : public Objective {
       : options_(options), log_delta_p_(static_cast<float>(std::log(options.delta_p))), backend_(backend) {}
 
   bool dense() const override { return false; }
+  bool reads_old() const override { return options_.loss == routing::Loss::kRouted; }
+
+  void record(const LearnerBatch& batch) const override {
+    if (!reads_old()) return;
+    const SupportRows rows(batch);
+    const at::Tensor logits =
+        model::gather_logits(batch.hidden_TH, batch.weight_VH, rows.ids(), backend_).to(at::kCPU, at::kFloat);
+    std::copy_n(logits.const_data_ptr<float>(), rows.end - rows.begin,
+                batch.old->support_L.begin() + static_cast<std::ptrdiff_t>(rows.begin));
+  }
 
   ObjectiveResult step(const LearnerBatch& batch, at::Tensor& grad_hidden_TH,
                        model::HeadGradient& grad_weight) const override {
-    ROUTEOPD_INVARIANT(batch.routes != nullptr && batch.denominator > 0);
-    const Routes& routes = *batch.routes;
-    const Support& support = routes.support;
-    const auto first = static_cast<std::size_t>(batch.first_state);
-    const auto tokens = static_cast<std::size_t>(batch.hidden_TH.size(0));
-    ROUTEOPD_INVARIANT(first + tokens < support.offsets_N1.size());
-
-    const auto begin = static_cast<std::size_t>(support.offsets_N1[first]);
-    const auto end = static_cast<std::size_t>(support.offsets_N1[first + tokens]);
-    std::vector<std::int64_t> offsets;  // of this micro-batch, from 0
-    for (std::size_t t = 0; t <= tokens; ++t) {
-      offsets.push_back(support.offsets_N1[first + t] - support.offsets_N1[first]);
-    }
-    const model::TokenIds ids{offsets, std::span(support.ids_L).subspan(begin, end - begin)};
+    const SupportRows rows(batch);
     const model::TokenLoss loss = [&](std::int64_t t, std::span<const float> logits, std::span<float> grad) {
-      const std::size_t at = begin + static_cast<std::size_t>(offsets[static_cast<std::size_t>(t)]);
-      return token_loss(routes, first + static_cast<std::size_t>(t), at, batch.denominator, logits, grad);
+      const std::size_t at = rows.begin + static_cast<std::size_t>(rows.offsets[static_cast<std::size_t>(t)]);
+      return token_loss(batch, static_cast<std::size_t>(batch.first_state + t), at, logits, grad);
     };
     ObjectiveResult result;
-    result.loss = model::gather_head_step(batch.hidden_TH, batch.weight_VH, ids, loss, grad_hidden_TH,
+    result.loss = model::gather_head_step(batch.hidden_TH, batch.weight_VH, rows.ids(), loss, grad_hidden_TH,
                                           grad_weight, backend_);
     return result;
   }
 
  private:
-  // State `n`, whose support begins at `at`.
-  double token_loss(const Routes& routes, std::size_t n, std::size_t at, double denominator,
-                    std::span<const float> logits, std::span<float> grad) const {
+  // The support of a micro-batch's states: [begin, end) of Support's arrays.
+  struct SupportRows {
+    explicit SupportRows(const LearnerBatch& batch) {
+      ROUTEOPD_INVARIANT(batch.routes != nullptr && batch.denominator > 0);
+      const Support& support = batch.routes->support;
+      const auto first = static_cast<std::size_t>(batch.first_state);
+      const auto tokens = static_cast<std::size_t>(batch.hidden_TH.size(0));
+      ROUTEOPD_INVARIANT(first + tokens < support.offsets_N1.size());
+      begin = static_cast<std::size_t>(support.offsets_N1[first]);
+      end = static_cast<std::size_t>(support.offsets_N1[first + tokens]);
+      for (std::size_t t = 0; t <= tokens; ++t)
+        offsets.push_back(support.offsets_N1[first + t] - support.offsets_N1[first]);
+      ids_L = support.ids_L;
+    }
+
+    model::TokenIds ids() const { return {offsets, ids_L.subspan(begin, end - begin)}; }
+
+    std::size_t begin = 0, end = 0;
+    std::vector<std::int64_t> offsets;  // of this micro-batch, from 0
+    std::span<const std::int32_t> ids_L;
+  };
+
+  // State `n`, whose support begins at `at`. Of the coupling, the old logits alone may be the learner's: U, the
+  // shares of q- and q+ and the bounded potentials are those that were routed.
+  double token_loss(const LearnerBatch& batch, std::size_t n, std::size_t at, std::span<const float> logits,
+                    std::span<float> grad) const {
+    const Routes& routes = *batch.routes;
     const Support& support = routes.support;
+    const double denominator = batch.denominator;
     const auto part = [&](const std::vector<float>& values) {
       return std::span(values).subspan(at, logits.size());
     };
@@ -93,7 +132,9 @@ class UnionObjective : public Objective {
     }
     thread_local routing::CouplingScratch scratch;
     const double weight = routes.routed_N[n] ? static_cast<double>(routes.weight_N[n]) / denominator : 0.0;
-    const routing::CouplingView view{part(support.old_logits_L),
+    if (batch.old != nullptr && batch.first)
+      std::copy(logits.begin(), logits.end(), batch.old->support_L.begin() + static_cast<std::ptrdiff_t>(at));
+    const routing::CouplingView view{part(batch.old != nullptr ? batch.old->support_L : support.old_logits_L),
                                      part(support.p_student_L),
                                      part(support.p_teacher_L),
                                      part(support.bounded_L),
@@ -121,7 +162,13 @@ PairRows::PairRows(const LearnerBatch& batch) {
   source = std::span(routes.source_NM).subspan(first, count);
   destination = std::span(routes.destination_NM).subspan(first, count);
   target = std::span(routes.target_NM).subspan(first, count);
-  old = std::span(routes.old_NM).subspan(first, count);
+  engine = std::span(routes.old_NM).subspan(first, count);
+  old = engine;
+  if (batch.old != nullptr) {
+    const std::span own = std::span(batch.old->pair_NM).subspan(first, count);
+    old = own;
+    if (batch.first) kept = own;
+  }
   weight = std::span(routes.weight_N)
                .subspan(static_cast<std::size_t>(batch.first_state), static_cast<std::size_t>(tokens));
   // from_blob wants a pointer to mutable memory; nothing writes through these tensors.
@@ -142,6 +189,8 @@ double pair_token_loss(const PairRows& rows, std::int64_t t, std::span<const flo
   const std::size_t first = static_cast<std::size_t>(t) * m;
   const double scale = static_cast<double>(rows.weight[static_cast<std::size_t>(t)]) /
                        static_cast<double>(m) / rows.denominator;
+  if (!rows.kept.empty())
+    std::copy(values.begin(), values.end(), rows.kept.begin() + static_cast<std::ptrdiff_t>(first));
   double loss = 0;
   for (std::size_t i = 0; i < m; ++i) {
     const float change = values[i] - rows.old[first + i];

@@ -29,6 +29,8 @@ struct PairRows {
   std::int64_t pairs = 0;
   std::span<const std::int32_t> source, destination;  // [T * M], -1: no pair
   std::span<const float> target, old;                 // [T * M]
+  std::span<float> kept;                              // [T * M]: `old`, to be filled; empty: it is known
+  std::span<const float> engine;                      // [T * M]: as the rollout's engine gave them
   std::span<const float> weight;                      // [T]
   double denominator = 1;
   at::Tensor source_TM, destination_TM;  // int32
@@ -37,7 +39,8 @@ struct PairRows {
 };
 
 // (w / m) sum over pairs of h_kappa(Delta - target) at state t, divided by the denominator, with
-// Delta = values - old; writes the gradient on `values` and adds sum of Delta^2 to `change_squares`.
+// Delta = values - old; writes the gradient on `values` and adds sum of Delta^2 to `change_squares`. Where old
+// values are to be kept, these are they.
 double pair_token_loss(const PairRows& rows, std::int64_t t, std::span<const float> values,
                        std::span<float> grad, float kappa, double& change_squares);
 

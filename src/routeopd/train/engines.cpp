@@ -101,10 +101,11 @@ void check_engines(const Recipe& recipe, const Engines& engines, std::int32_t re
         "{} needs the teacher's hidden states and LM head, which its engine ({}) does not give; choose a "
         "local teacher, or an arm over a top-k, such as routeopd or union_rkl",
         reason_for_hidden(objective), teacher.engine->name());
-  if (objective.k == routing::kFullSupport && !engines.student->capabilities().hidden_states)
+  if (objective.k == routing::kFullSupport && recipe.rollout.student_values == StudentValues::kEngine &&
+      !engines.student->capabilities().hidden_states)
     throw UserError(
         "{} needs the student's hidden states, which its engine ({}) does not give; choose a local engine "
-        "for the rollout, or a number for k",
+        "for the rollout, [rollout] student_values = \"learner\", or a number for k",
         reason_for_hidden(objective), engines.student->name());
 }
 

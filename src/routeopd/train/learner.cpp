@@ -4,32 +4,69 @@
 #include <algorithm>
 #include <cmath>
 
+#include "routeopd/train/minibatches.h"
 #include "routeopd/train/schedule.h"
 
 namespace routeopd::train {
 
+namespace {
+
+// With values of the learner's own for the routes: it has read every state, in its first forward over the
+// batch.
+objective::EngineGap gap_of(const Experience& experience) {
+  const Rollout& rollout = *experience.rollout;
+  objective::GapMeter meter(rollout.states());
+  for (std::size_t n = 0; n < rollout.id_N.size(); ++n) {
+    if (experience.routes->validity_N[n] != Validity::kValid) continue;
+    meter.logprob(static_cast<std::int64_t>(n), static_cast<double>(rollout.logprob_N[n]),
+                  static_cast<double>(rollout.written_logprob_N()[n]));
+  }
+  return meter.total();
+}
+
+}  // namespace
+
 Learner::Learner(model::Model& student, at::Tensor teacher_head_UX, std::int32_t real_ids,
                  const Recipe& recipe)
-    : recipe_(recipe),
-      loss_gradients_(student, std::move(teacher_head_UX), real_ids,
-                      {.objective = recipe.objective,
-                       .dtype = recipe.student.dtype,
-                       .micro_tokens = recipe.train.micro_tokens,
-                       .recompute = recipe.train.recompute}),
-      optimizer_(make_optimizer(model::trainable(student), recipe.optimizer)) {}
+    : recipe_(resolved(recipe)),
+      loss_gradients_(
+          student, std::move(teacher_head_UX), real_ids,
+          {.objective = recipe_.objective,
+           .dtype = recipe_.student.dtype,
+           .micro_tokens = recipe_.train.micro_tokens,
+           .recompute = recipe_.train.recompute,
+           .importance_cap =
+               recipe_.rollout.rollout_correction == RolloutCorrection::kTruncate ? kLargestImportance : 0}),
+      optimizer_(make_optimizer(model::trainable(student), recipe_.optimizer)) {}
+
+std::unique_ptr<OldValues> Learner::own_old_values(const Experience& experience) {
+  if (recipe_.rollout.old_scores != OldScores::kLearner || !loss_gradients_.reads_old()) return nullptr;
+  auto values = std::make_unique<OldValues>();
+  values->pair_NM = experience.routes->old_NM;
+  values->support_L = experience.routes->support.old_logits_L;
+  values->logprob_N = experience.rollout->logprob_N;
+  // Values of the routes that are the learner's are those of this forward already.
+  if (recipe_.rollout.student_values == StudentValues::kLearner) return values;
+  const auto parts = minibatches_of(*experience.rollout, recipe_.train.minibatches);
+  for (std::size_t part = 1; part < parts.size(); ++part)
+    loss_gradients_.record(experience, parts[part].first, parts[part].second, *values);
+  return values;
+}
 
 UpdateResult Learner::update(const Experience& experience) {
-  const std::size_t responses = experience.rollout->responses_B.size();
-  const auto parts = std::min(static_cast<std::size_t>(recipe_.train.minibatches), responses);
   UpdateResult update;
   double loss_sum = 0;
+  const std::unique_ptr<OldValues> own = own_old_values(experience);
   for (std::int32_t epoch = 0; epoch < recipe_.train.epochs; ++epoch) {
-    for (std::size_t part = 0; part < parts; ++part) {
+    bool first = epoch == 0;
+    for (const auto& [begin, end] : minibatches_of(*experience.rollout, recipe_.train.minibatches)) {
       const BatchResult batch =
-          loss_gradients_.accumulate(experience, responses * part / parts, responses * (part + 1) / parts);
+          loss_gradients_.accumulate(experience, begin, end, {.values = own.get(), .first = first});
       const bool finite = std::isfinite(batch.loss);
-      if (epoch == 0 && part == 0 && finite && batch.changes > 0)
+      if (first && finite && batch.changes > 0 && !own)
         update.capture_error = std::sqrt(batch.change_squares / static_cast<double>(batch.changes));
+      if (first && finite) update.gap = batch.gap;
+      first = false;
       if (epoch == 0 && finite) {
         loss_sum += batch.loss * static_cast<double>(batch.states);
         update.states += batch.states;
@@ -39,6 +76,8 @@ UpdateResult Learner::update(const Experience& experience) {
       loss_gradients_.clear();
     }
   }
+  if (experience.routes != nullptr && recipe_.rollout.student_values == StudentValues::kLearner)
+    update.gap = gap_of(experience);
   if (update.states > 0) update.loss = loss_sum / static_cast<double>(update.states);
   return update;
 }

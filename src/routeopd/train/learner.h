@@ -27,8 +27,9 @@ struct UpdateResult {
   double grad_norm = 0;     // before the clip, the largest of the updates made
   double lr = 0;            // of the last update
   // rms change of the values that the objective reads, at the first minibatch, where it should be 0; none
-  // where the objective does not measure it
+  // where the objective does not measure it, and where it is 0 by definition (old values of the learner)
   std::optional<double> capture_error;
+  objective::EngineGap gap;  // of the learner's values and those of the engine that wrote
   std::int64_t floored = 0;  // teacher values at -inf that counted as log delta_p
   std::int64_t updates = 0;  // made
   SkippedUpdates skipped;
@@ -48,6 +49,7 @@ class Learner {
 
   // Loss and gradients without an update.
   LossGradients& loss_gradients() { return loss_gradients_; }
+  const LossGradients& loss_gradients() const { return loss_gradients_; }
 
   const Optimizer& optimizer() const { return *optimizer_; }
 
@@ -58,6 +60,9 @@ class Learner {
   void resume(std::int64_t scheduled, std::int64_t updates);
 
  private:
+  // Where old values are the learner's own: those of the responses that a first minibatch does not cover, by
+  // its forward as it is now. Null where they are the experience's.
+  std::unique_ptr<OldValues> own_old_values(const Experience& experience);
   void apply(const BatchResult& batch, double lr, UpdateResult& update);
 
   Recipe recipe_;

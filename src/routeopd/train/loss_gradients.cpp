@@ -58,34 +58,85 @@ void LossGradients::refresh() {
   if (rounded()) model::copy_weights(student_, working_);
 }
 
-BatchResult LossGradients::accumulate(const Experience& experience, std::size_t first, std::size_t end) {
-  const Rollout& rollout = *experience.rollout;
-  const auto [first_state, end_state] = states_of(rollout, first, end);
-  std::vector<std::int32_t> actions = rollout.id_N;  // -1 where a state takes no part
-  double denominator = 0;
+LossGradients::Part LossGradients::part_of(const Experience& experience, std::size_t first, std::size_t end) {
+  const auto [first_state, end_state] = states_of(*experience.rollout, first, end);
+  Part part;
+  part.actions_N = experience.rollout->id_N;
   for (std::size_t n = first_state; n < end_state; ++n) {
     if (is_valid(experience, n)) {
-      ++denominator;
+      ++part.denominator;
     } else {
-      actions[n] = -1;
+      part.actions_N[n] = -1;
     }
   }
+  return part;
+}
+
+BatchResult LossGradients::accumulate(const Experience& experience, std::size_t first, std::size_t end,
+                                      const OldPass& old) {
+  const Rollout& rollout = *experience.rollout;
+  const Part part = part_of(experience, first, end);
   BatchResult result;
-  result.states = static_cast<std::int64_t>(denominator);
-  if (denominator == 0) return result;
+  result.states = static_cast<std::int64_t>(part.denominator);
+  if (part.denominator == 0) return result;
   for (std::size_t begin = first; begin < end;) {
     const std::size_t next = model::portion_end(rollout, begin, end, options_.micro_tokens);
-    micro_batch(experience, begin, next, actions, denominator, result);
+    micro_batch(experience, begin, next, part, old, result);
     begin = next;
   }
   return result;
 }
 
-void LossGradients::micro_batch(const Experience& experience, std::size_t first, std::size_t end,
-                                const std::vector<std::int32_t>& actions, double denominator,
-                                objective::ObjectiveResult& result) {
+void LossGradients::record(const Experience& experience, std::size_t first, std::size_t end,
+                           OldValues& values) {
+  const c10::NoGradGuard no_grad;
   const Rollout& rollout = *experience.rollout;
-  const model::ResponseBatch responses = model::pack_responses(rollout, first, end);
+  const Part part = part_of(experience, first, end);
+  if (part.denominator == 0) return;  // none of them is ever compared
+  for (std::size_t begin = first; begin < end;) {
+    const std::size_t next = model::portion_end(rollout, begin, end, options_.micro_tokens);
+    const model::ResponseBatch responses = model::pack_responses(rollout, begin, next);
+    const at::Tensor hidden_TH =
+        model::packed_hidden(working_, responses.packed).index_select(0, responses.state_places);
+    objective_->record(learner_batch(experience, responses, part, hidden_TH, {&values, /*first=*/true}));
+    begin = next;
+  }
+}
+
+objective::LearnerBatch LossGradients::learner_batch(const Experience& experience,
+                                                     const model::ResponseBatch& responses, const Part& part,
+                                                     const at::Tensor& hidden_TH, const OldPass& old) const {
+  const Rollout& rollout = *experience.rollout;
+  objective::LearnerBatch batch;
+  batch.hidden_TH = hidden_TH.detach();
+  batch.weight_VH = working_.head_VH;
+  batch.real_ids = real_ids_;
+  batch.denominator = part.denominator;
+  batch.routes = experience.routes;
+  batch.first_state = responses.first_state;
+  batch.sampled_id_N = part.actions_N.data();
+  batch.sampled_old_logprob_N = rollout.logprob_N.data();
+  batch.old = old.values;
+  batch.first = old.first;
+  batch.importance_cap = options_.importance_cap;
+  if (experience.scores != nullptr) {
+    const Scores& scores = *experience.scores;
+    batch.engine_logprob_N = rollout.written_logprob_N().data();
+    batch.sampled_teacher_logprob_N = scores.teacher_logprob_N.data();
+    if (scores.hidden_size > 0) {
+      float* const rows =
+          const_cast<float*>(scores.hidden_NX.data()) + responses.first_state * scores.hidden_size;
+      batch.teacher_hidden_TX =
+          at::from_blob(rows, {responses.end_state - responses.first_state, scores.hidden_size}, at::kFloat);
+      batch.teacher_weight_UX = teacher_head_UX_;
+    }
+  }
+  return batch;
+}
+
+void LossGradients::micro_batch(const Experience& experience, std::size_t first, std::size_t end,
+                                const Part& part, const OldPass& old, objective::ObjectiveResult& result) {
+  const model::ResponseBatch responses = model::pack_responses(*experience.rollout, first, end);
   const auto activations = options_.recompute ? model::Activations::kRecompute : model::Activations::kKeep;
   const at::Tensor embedded_TH =
       working_.embed_VH.index_select(0, responses.packed.ids_T).set_requires_grad(true);
@@ -96,35 +147,17 @@ void LossGradients::micro_batch(const Experience& experience, std::size_t first,
                     .index_select(0, responses.state_places);
   }
   const c10::NoGradGuard no_grad;
-  objective::LearnerBatch batch;
-  batch.hidden_TH = hidden_TH.detach();
-  batch.weight_VH = working_.head_VH;
-  batch.real_ids = real_ids_;
-  batch.denominator = denominator;
-  batch.routes = experience.routes;
-  batch.first_state = responses.first_state;
-  batch.sampled_id_N = actions.data();
-  batch.sampled_old_logprob_N = rollout.logprob_N.data();
-  if (experience.scores != nullptr) {
-    const Scores& scores = *experience.scores;
-    batch.sampled_teacher_logprob_N = scores.teacher_logprob_N.data();
-    if (scores.hidden_size > 0) {
-      float* const rows =
-          const_cast<float*>(scores.hidden_NX.data()) + responses.first_state * scores.hidden_size;
-      batch.teacher_hidden_TX =
-          at::from_blob(rows, {responses.end_state - responses.first_state, scores.hidden_size}, at::kFloat);
-      batch.teacher_weight_UX = teacher_head_UX_;
-    }
-  }
+  const objective::LearnerBatch batch = learner_batch(experience, responses, part, hidden_TH, old);
   at::Tensor grad_TH = at::empty(batch.hidden_TH.sizes(), at::kFloat);
-  const objective::ObjectiveResult part = objective_->step(batch, grad_TH, head_gradient_);
+  const objective::ObjectiveResult more = objective_->step(batch, grad_TH, head_gradient_);
   hidden_TH.backward(grad_TH.to(hidden_TH.scalar_type()));
   embedding_gradient().add_visits(embedded_TH.grad(), visits_of(responses.packed.ids_T));
   collect_rounded_gradients();
-  result.loss += part.loss;
-  result.change_squares += part.change_squares;
-  result.changes += part.changes;
-  result.floored += part.floored;
+  result.loss += more.loss;
+  result.change_squares += more.change_squares;
+  result.changes += more.changes;
+  result.floored += more.floored;
+  result.gap.add(more.gap);
 }
 
 // A bfloat16 sum over many micro-batches would lose the small gradients: it is kept in float32.

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "routeopd/model/model.h"
+#include "routeopd/model/packed_batch.h"
 #include "routeopd/objective/objective.h"
 #include "routeopd/train/recipe.h"
+#include "routeopd/types/old_values.h"
 #include "routeopd/types/rollout.h"
 #include "routeopd/types/routes.h"
 #include "routeopd/types/scores.h"
@@ -37,6 +39,14 @@ struct GradientOptions {
   Dtype dtype = Dtype::kFloat32;  // of forward and backward
   std::int64_t micro_tokens = 16384;
   bool recompute = false;
+  double importance_cap = 0;  // of objective::LearnerBatch
+};
+
+// What a pass over a step's data compares the student with.
+struct OldPass {
+  OldValues* values = nullptr;  // the learner's own; null: the experience's
+  // No update of the step has been made: the current values are the old ones, and are written to `values`.
+  bool first = false;
 };
 
 class LossGradients {
@@ -48,7 +58,18 @@ class LossGradients {
                 const GradientOptions& options);
 
   // Loss and gradients of responses [first, end) as one optimizer batch, added to gradients().
-  BatchResult accumulate(const Experience& experience, std::size_t first, std::size_t end);
+  BatchResult accumulate(const Experience& experience, std::size_t first, std::size_t end,
+                         const OldPass& old = {});
+
+  // The old values of responses [first, end) as the weights are now, written to `values`: one forward without
+  // gradients, packed as accumulate() packs.
+  void record(const Experience& experience, std::size_t first, std::size_t end, OldValues& values);
+
+  // Whether the objective compares with old values at all.
+  bool reads_old() const { return objective_->reads_old(); }
+
+  // What the forward reads: the student's weights in the forward's type.
+  const model::Model& working() const { return working_; }
 
   // One per weight of model::trainable(student), in its order, float32. Those of the embedding and the head
   // are buffers of this object.
@@ -59,9 +80,17 @@ class LossGradients {
   void refresh();
 
  private:
-  void micro_batch(const Experience& experience, std::size_t first, std::size_t end,
-                   const std::vector<std::int32_t>& actions, double denominator,
-                   objective::ObjectiveResult& result);
+  // The valid states of some responses, and the forward over them.
+  struct Part {
+    std::vector<std::int32_t> actions_N;  // -1 where a state takes no part
+    double denominator = 0;
+  };
+  static Part part_of(const Experience& experience, std::size_t first, std::size_t end);
+  objective::LearnerBatch learner_batch(const Experience& experience, const model::ResponseBatch& responses,
+                                        const Part& part, const at::Tensor& hidden_TH,
+                                        const OldPass& old) const;
+  void micro_batch(const Experience& experience, std::size_t first, std::size_t end, const Part& part,
+                   const OldPass& old, objective::ObjectiveResult& result);
   void collect_rounded_gradients();
   bool rounded() const { return !working_.norm_H.is_same(student_.norm_H); }
   model::HeadGradient& embedding_gradient() {

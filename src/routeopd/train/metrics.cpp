@@ -48,6 +48,17 @@ Value top_entropy(const std::vector<float>& top_logits_NK, const std::vector<flo
   return count == 0 ? Value() : Value(sum / count);
 }
 
+std::map<std::string, double> engine_gap(const objective::EngineGap& gap) {
+  std::map<std::string, double> known;
+  const auto rms = [](double squares, std::int64_t count) {
+    return std::sqrt(squares / static_cast<double>(count));
+  };
+  if (gap.logprobs > 0) known["logprob"] = rms(gap.logprob_squares, gap.logprobs);
+  if (gap.log_odds > 0) known["log_odds"] = rms(gap.log_odds_squares, gap.log_odds);
+  if (gap.states > 0) known["share"] = static_cast<double>(gap.past) / static_cast<double>(gap.states);
+  return known;
+}
+
 // What the teacher and the routes add to a step's metrics.
 void add_route_metrics(const Rollout& rollout, const Scores& scores, const Routes& routes,
                        StepMetrics& metrics) {
@@ -117,6 +128,7 @@ StepMetrics step_metrics(std::int64_t step, const Experience& experience, const 
     return metrics;
   }
   metrics.capture_error = update.capture_error;
+  metrics.engine_gap = engine_gap(update.gap);
   add_route_metrics(rollout, *experience.scores, *experience.routes, metrics);
   return metrics;
 }

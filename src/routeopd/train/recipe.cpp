@@ -135,14 +135,43 @@ void need(const std::string& value, const char* name, const char* what) {
   if (value.empty()) throw UserError("{}: missing; expected {}", name, what);
 }
 
+bool behaviour_differs(const RolloutSection& rollout) {
+  return rollout.top_p < 1 || rollout.temperature != 1;
+}
+
+// Whose values are whose, said twice and differently.
+void check_old_values(const Recipe& recipe) {
+  const RolloutSection rollout = resolved(recipe).rollout;
+  const bool own_old = rollout.old_scores == OldScores::kLearner;
+  if (recipe.sft()) {
+    if (rollout.student_values == StudentValues::kLearner)
+      throw UserError("[rollout] student_values: arm sft has no routes to make from them; choose \"engine\"");
+  } else if (rollout.student_values == StudentValues::kLearner && !own_old) {
+    throw UserError(
+        "[rollout] old_scores: with student_values = \"learner\" the engine's values are neither captured "
+        "nor computed again; choose \"learner\" or \"auto\"");
+  }
+  if (rollout.rollout_correction == RolloutCorrection::kNone) return;
+  if (recipe.objective.loss != routing::Loss::kSampledRkl)
+    throw UserError(
+        "[rollout] rollout_correction: arm {} does not weigh the tokens that were drawn; choose \"none\", or "
+        "arm sampled_rkl",
+        recipe.objective.arm);
+  if (!own_old)
+    throw UserError(
+        "[rollout] rollout_correction: its weights compare the learner's old values with the engine's, and "
+        "the old values here are the engine's; choose old_scores = \"learner\", or rollout_correction = "
+        "\"none\"");
+}
+
 // Settings under which every gradient is zero, or the captured scores are not those of the sampled policy.
 void check_it_can_learn(const Recipe& recipe) {
   const routing::ObjectiveOptions& objective = recipe.objective;
-  const bool behaviour_differs = recipe.rollout.top_p < 1 || recipe.rollout.temperature != 1;
-  if (!recipe.sft() && behaviour_differs && recipe.rollout.old_scores == OldScores::kCapture) {
+  if (!recipe.sft() && behaviour_differs(recipe.rollout) &&
+      recipe.rollout.old_scores == OldScores::kCapture) {
     throw UserError(
         "[rollout] old_scores: captured scores are those of sampling at temperature 1 and top_p 1; choose "
-        "these or old_scores = \"rescore\"");
+        "these, or old_scores = \"learner\" or \"rescore\"");
   }
   if (objective.loss == routing::Loss::kRouted && objective.delta_m >= 1)
     throw UserError(
@@ -231,6 +260,13 @@ Recipe read_recipe(const std::string& path, const std::vector<std::string>& sett
 
 Recipe resolved(Recipe recipe) {
   if (recipe.student.dtype == Dtype::kAuto) recipe.student.dtype = Dtype::kFloat32;  // decision 7 says why
+  RolloutSection& rollout = recipe.rollout;
+  if (rollout.old_scores == OldScores::kAuto) {
+    const bool ours = rollout.engine == EngineKind::kLocal || rollout.engine == EngineKind::kServe;
+    const bool fits = ours && recipe.student.dtype == Dtype::kFloat32 && !behaviour_differs(rollout) &&
+                      rollout.student_values == StudentValues::kEngine;
+    rollout.old_scores = fits ? OldScores::kCapture : OldScores::kLearner;
+  }
   return recipe;
 }
 
@@ -268,6 +304,7 @@ void check_recipe(const Recipe& recipe) {
   }
   routing::check_objective(recipe.objective);
   check_it_can_learn(recipe);
+  check_old_values(recipe);
   if (recipe.eval.every > 0 && recipe.eval.suites.empty())
     throw UserError("[eval] suites: missing; expected {{ name = \"file.jsonl\" }}, or every = 0");
   if (recipe.probe.every > 0 && recipe.sft())

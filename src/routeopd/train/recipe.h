@@ -43,7 +43,17 @@ struct DataSection {
   bool shuffle = true;
 };
 
-enum class OldScores { kCapture, kRescore };
+// Whose values the changed student is compared with (docs/training.md): its engine's, captured while it wrote
+// or computed again, or those of the learner's own forward before its first update.
+enum class OldScores { kAuto, kCapture, kRescore, kLearner };
+
+// Whose forward says what the student's probabilities on U are.
+enum class StudentValues { kEngine, kLearner };
+
+// Of states that an engine wrote whose probabilities are not quite the learner's.
+enum class RolloutCorrection { kNone, kTruncate };
+
+inline constexpr double kLargestImportance = 2;  // of RolloutCorrection::kTruncate
 
 struct RolloutSection : ServersSection {
   std::int32_t prompts_per_step = 32;
@@ -53,7 +63,9 @@ struct RolloutSection : ServersSection {
   std::int64_t max_new_tokens = 16384;
   double kv_memory = 0;  // GB; 0: a quarter of the free memory
   std::string weights;   // directory that its servers see, for the student's weights; empty: OUT/weights
-  OldScores old_scores = OldScores::kCapture;
+  OldScores old_scores = OldScores::kAuto;
+  StudentValues student_values = StudentValues::kEngine;
+  RolloutCorrection rollout_correction = RolloutCorrection::kNone;
 };
 
 enum class ScheduleKind { kCosine, kConstant };

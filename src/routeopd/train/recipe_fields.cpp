@@ -82,8 +82,22 @@ Fields<RolloutSection> rollout_fields() {
            "gigabytes for keys and values while responses are generated; 0: a quarter of the free memory",
            Range{.low = 0, .high = 1e6}),
        choice_field("old_scores", &S::old_scores,
-                    "the behaviour student's values, captured while decoding or computed again",
-                    Choices<OldScores>{{"capture", OldScores::kCapture}, {"rescore", OldScores::kRescore}}),
+                    "old values: captured while decoding, computed again by the engine, or the learner's own "
+                    "before its first update; auto: capture with our engine in float32, else learner",
+                    Choices<OldScores>{{"auto", OldScores::kAuto},
+                                       {"capture", OldScores::kCapture},
+                                       {"rescore", OldScores::kRescore},
+                                       {"learner", OldScores::kLearner}}),
+       choice_field(
+           "student_values", &S::student_values,
+           "whose forward gives the student's top-k and probabilities for the routes; learner: one "
+           "more forward, without gradients",
+           Choices<StudentValues>{{"engine", StudentValues::kEngine}, {"learner", StudentValues::kLearner}}),
+       choice_field("rollout_correction", &S::rollout_correction,
+                    "sampled_rkl: truncate weighs each state by the learner's over the engine's probability "
+                    "of its token, at most 2",
+                    Choices<RolloutCorrection>{{"none", RolloutCorrection::kNone},
+                                               {"truncate", RolloutCorrection::kTruncate}}),
        text_field(
            "weights", &S::weights,
            "directory that the rollout's servers see too, for the student's weights; empty: OUT/weights")});

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "routeopd/engine/score_rollout.h"
+#include "routeopd/train/learner_values.h"
 
 namespace routeopd::train {
 namespace {
@@ -35,7 +36,7 @@ const Inputs& checked(const Recipe& recipe, const Inputs& inputs, const Engines&
 }  // namespace
 
 Stages::Stages(const Recipe& recipe, Inputs& inputs, Engines engines)
-    : recipe_(recipe),
+    : recipe_(resolved(recipe)),
       real_ids_(checked(recipe, inputs, engines).real_ids),
       engines_(std::move(engines)),
       heads_{.student_VH = inputs.student.head_VH,
@@ -55,7 +56,7 @@ Rollout Stages::write(const std::vector<Prompt>& prompts, std::int64_t step) {
                                   .step = static_cast<std::uint32_t>(step)};
   const engine::Capabilities able = engines_.student->capabilities();
   engine::Capture capture;
-  if (recipe_.makes_routes()) {
+  if (recipe_.makes_routes() && !own_values()) {
     capture = capture_options(recipe_.objective);
     capture.hidden = able.hidden_states;
   }
@@ -67,17 +68,25 @@ Rollout Stages::write(const std::vector<Prompt>& prompts, std::int64_t step) {
 
 Scores Stages::score(Rollout& rollout) {
   if (recipe_.sft()) return {};
+  LearnerValues own(learner_.loss_gradients().working(), real_ids_,
+                    {.micro_tokens = recipe_.train.micro_tokens, .minibatches = recipe_.train.minibatches});
+  engine::Engine& student = own_values() ? own : *engines_.student;
+  // A pool is drawn outside the student's top-k: that has to be there before it.
+  if (own_values())
+    engine::rescore(own, rollout, recipe_.makes_routes() ? capture_options(recipe_.objective).k : 0);
   const bool again = recipe_.rollout.old_scores == OldScores::kRescore;
   const engine::ScoreOptions options =
       recipe_.makes_routes() ? score_options(recipe_.objective, rollout, again, recipe_.seed, real_ids_)
                              : taken_score_options(recipe_.objective, again);
-  return engine::score_rollout(*engines_.student, engines_.scorers(), rollout, options);
+  return engine::score_rollout(student, engines_.scorers(), rollout, options);
 }
 
 Routes Stages::route(const Rollout& rollout, const Scores& scores) {
   if (recipe_.sft()) return {};
   if (!recipe_.makes_routes()) return unrouted(scores);
-  return route_rollout(rollout, scores, recipe_.objective, recipe_.seed, heads_);
+  Heads heads = heads_;
+  if (own_values()) heads.student_VH = learner_.loss_gradients().working().head_VH;
+  return route_rollout(rollout, scores, recipe_.objective, recipe_.seed, heads);
 }
 
 void Stages::refresh() {

@@ -52,7 +52,10 @@ class Stages {
   RunState resume(const std::filesystem::path& checkpoint, model::Model& student, const Json& inputs);
 
  private:
-  Recipe recipe_;
+  // Whether the student's side of the routes is the learner's, and not its engine's.
+  bool own_values() const { return recipe_.rollout.student_values == StudentValues::kLearner; }
+
+  Recipe recipe_;  // resolved
   std::int32_t real_ids_;
   Engines engines_;
   Heads heads_;

@@ -38,6 +38,8 @@ struct Rollout {
   std::vector<std::int32_t> id_N;       // the token taken
   std::vector<float> logprob_N;         // its log-probability under the student at temperature 1
   std::vector<StateAddress> address_N;  // of the state's random numbers
+  // What logprob_N was when the token was drawn, where that was computed again since; empty: it was not.
+  std::vector<float> engine_logprob_N;
 
   // The behaviour distribution at temperature 1: the top k, descending, and the log-partition over the real
   // ids. Empty unless capture was asked for. Hidden states, where the engine has them, give its values at ids
@@ -49,6 +51,11 @@ struct Rollout {
   std::vector<float> entropy_N;  // over the real ids, nats; empty unless asked for
   std::int64_t hidden_size = 0;
   std::vector<float> hidden_NH;
+
+  // Log-probabilities of the tokens taken, by the engine that took them.
+  const std::vector<float>& written_logprob_N() const {
+    return engine_logprob_N.empty() ? logprob_N : engine_logprob_N;
+  }
 
   std::int64_t states() const { return static_cast<std::int64_t>(id_N.size()); }
 };

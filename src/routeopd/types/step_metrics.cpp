@@ -147,6 +147,11 @@ const Fields<StepMetrics>& step_metric_fields() {
       value_metric("policy_entropy", &M::policy_entropy,
                    "the student's over the whole vocabulary, nats, mean over response tokens"),
       value_metric("capture_error", &M::capture_error, "rms of Delta at the first minibatch: rounding"),
+      map_metric(
+          "engine_gap", &M::engine_gap,
+          "rms of learner's - engine's values at the first forward, nats, and the share of states past "
+          "0.05",
+          &metric_number),
       count_metric("floored", &M::floored, "teacher values at -inf that counted as log delta_p"),
       value_metric("response_tokens", &M::response_tokens, "tokens per response"),
       value_metric("clip_ratio", &M::clip_ratio, "share of the responses cut at max_new_tokens"),

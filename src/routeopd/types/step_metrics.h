@@ -41,9 +41,12 @@ struct StepMetrics {
   Value routed_share;                                // of the valid states
   Value student_mass, teacher_mass;                  // that the support holds
   Value entropy, teacher_entropy;  // nats; everything outside the top k is one outcome: lower bounds
-  Value policy_entropy;      // nats, the student's at temperature 1 over the whole vocabulary, per token
-  Value capture_error;       // rms change of what the objective reads, where it should be 0
+  Value policy_entropy;  // nats, the student's at temperature 1 over the whole vocabulary, per token
+  Value capture_error;   // rms change of what the objective reads, where it should be 0; none: by definition
   std::int64_t floored = 0;  // teacher values at -inf that counted as log delta_p
+  // rms of the learner's minus the engine's values at the first forward, nats, each where it is known:
+  // "logprob" of the token taken, "log_odds" of pairs; "share" of the states compared with a gap past 0.05.
+  std::map<std::string, double> engine_gap;
 
   Value response_tokens;  // per response
   Value clip_ratio;       // share of the responses that were cut at the longest length

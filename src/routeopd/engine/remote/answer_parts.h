@@ -1,5 +1,5 @@
-// The answers of many requests as one. A part may have fewer columns of top-k than another: ids are padded with
-// -1, values with -inf.
+// The answers of many requests as one. A part may have fewer columns of top-k than another: ids are padded
+// with -1, values with -inf.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,5 @@
-// One server's address with what is sent to it: key, bounds on every duration and size, one request at a time.
+// One server's address with what is sent to it: key, bounds on every duration and size, one request at a
+// time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

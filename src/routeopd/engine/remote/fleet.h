@@ -1,6 +1,7 @@
 // Several servers that share a list of work. Each takes the next piece when it has room, so a slow one takes
-// less. A request that fails goes back to the list and to whichever server is free; a server that fails rests,
-// longer each time, and is asked what it is before it gets work again. While none answers, the work waits.
+// less. A request that fails goes back to the list and to whichever server is free; a server that fails
+// rests, longer each time, and is asked what it is before it gets work again. While none answers, the work
+// waits.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,6 +1,6 @@
 // An engine on servers: `routeopd serve`, vLLM or SGLang, one or several. What is asked is cut into requests
-// (remote/fleet.h spreads and repeats them), each answer is checked for the weights that computed it, and all are
-// laid out in the order of the rollout.
+// (remote/fleet.h spreads and repeats them), each answer is checked for the weights that computed it, and
+// all are laid out in the order of the rollout.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,6 +1,6 @@
-// One kind of server: how it is asked, and what its answers mean. An implementation knows requests and answers
-// and nothing of a run: what is asked of whom, what is repeated, and whether weights are stale is decided by
-// those who call it (remote_engine.h).
+// One kind of server: how it is asked, and what its answers mean. An implementation knows requests and
+// answers and nothing of a run: what is asked of whom, what is repeated, and whether weights are stale is
+// decided by those who call it (remote_engine.h).
 //
 // Shapes: P prompts, B responses, N states, K columns of top-k, G ids gathered per state.
 // SPDX-License-Identifier: Apache-2.0
