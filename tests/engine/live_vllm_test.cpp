@@ -1,5 +1,5 @@
-// Our engine beside a live vLLM that serves the same weights. Skipped unless ROUTEOPD_LIVE_VLLM is its address and
-// ROUTEOPD_LIVE_MODEL the model's directory (tests/peers/remote_vllm.py sets them).
+// Our engine beside a live vLLM that serves the same weights. Skipped unless ROUTEOPD_LIVE_VLLM is its
+// address and ROUTEOPD_LIVE_MODEL the model's directory (tests/peers/remote_vllm.py sets them).
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace routeopd::engine {
 namespace {
 
 // Both compute in float32 and sum in other orders.
-constexpr float kTolerance = 2e-4F;
+constexpr float kAgreement = 2e-4F;
 
 TEST(LiveVllm, ReadsWhatTheLocalEngineReads) {
   const char* const url = std::getenv("ROUTEOPD_LIVE_VLLM");
@@ -40,7 +40,8 @@ TEST(LiveVllm, ReadsWhatTheLocalEngineReads) {
   Rollout rollout = local.generate(prompts, {.n = 3, .max_new_tokens = 48}, {.k = k});
   std::vector<std::int32_t> asked;  // another top-k than the reader's own, and the tokens taken
   for (std::size_t n = 0; n < rollout.id_N.size(); ++n) {
-    for (std::int32_t i = 0; i < 4; ++i) asked.push_back(rollout.top_ids_NK[n * k + static_cast<std::size_t>(i)]);
+    for (std::int32_t i = 0; i < 4; ++i)
+      asked.push_back(rollout.top_ids_NK[n * k + static_cast<std::size_t>(i)]);
     asked.push_back(rollout.id_N[n]);
   }
   const ScoreRequest request{.k = k, .gather_ids_NG = asked, .gather_columns = 5};
@@ -67,7 +68,7 @@ TEST(LiveVllm, ReadsWhatTheLocalEngineReads) {
       largest = std::max(largest, difference(ours.top_logits_NK[at], theirs.top_logits_NK[at]));
     }
   }
-  EXPECT_LE(largest, kTolerance);
+  EXPECT_LE(largest, kAgreement);
   EXPECT_LE(other_ids, std::ssize(rollout.id_N) * k / 1000 + 2);
   std::printf("%zu states: largest difference %.2e, %ld ids in other places, %ld values not known\n",
               rollout.id_N.size(), static_cast<double>(largest), static_cast<long>(other_ids),

@@ -63,6 +63,18 @@ TEST(Plan, CountsTheSupportOfArmsThatKeepIt) {
   EXPECT_EQ(part_of(recipe_of({{"arm", "full_rkl"}, {"k", 8}}), "support"), 0);
 }
 
+TEST(Plan, AStudentOnServersHasNoEngineHere) {
+  train::Recipe recipe = recipe_of({{"arm", "routeopd"}, {"k", 8}});
+  const std::int64_t weights = part_of(recipe, "student");
+  for (const char* part : {"student, for the engine", "keys and values, rollout"}) {
+    recipe.rollout.engine = train::EngineKind::kLocal;
+    EXPECT_GT(part_of(recipe, part), 0) << part;
+    recipe.rollout.engine = train::EngineKind::kVllm;
+    EXPECT_EQ(part_of(recipe, part), 0) << part;
+  }
+  EXPECT_EQ(part_of(recipe, "student"), weights) << "they learn here";
+}
+
 // Weights on a server take no memory here; those of every teacher that is here do.
 TEST(Plan, CountsEveryTeacherAndWhatItReads) {
   const train::Recipe one = recipe_of({{"arm", "routeopd"}, {"k", 8}});

@@ -89,7 +89,7 @@ TEST(EngineGap, IsTheRmsOfWhatTheFirstForwardSees) {
       OldStep step(arm);
       OldStep plain(arm);
       plain.take_plain_values();
-      step.spoil_engine(0.1);
+      step.spoil_engine(1.05 * objective::kEngineGapThreshold);  // past it at some states
       step.routes.validity_N[5] = Validity::kNonFinite;
       std::fill_n(step.routes.source_NM.begin() + 5 * step.routes.pairs, step.routes.pairs, -1);
       double log_odds = 0, logprobs = 0, pairs = 0, states = 0, past = 0;
@@ -130,7 +130,7 @@ TEST(EngineGap, IsTheRmsOfWhatTheFirstForwardSees) {
       }
       if (states > 0) {
         EXPECT_NEAR(gap.at("share"), past / states, 1e-9) << arm;
-        EXPECT_GT(gap.at("share"), 0.2) << arm;
+        EXPECT_GT(gap.at("share"), 0.1) << arm;
         EXPECT_LT(gap.at("share"), 1.0) << arm;
       }
     }

@@ -30,11 +30,26 @@ struct OldStep {
   Scores scores;
   Routes routes;
 
+  // The goldens' responses to the tiny pair.
   explicit OldStep(const std::string& arm, const Json& more = Json::object()) {
     const Json batch = tiny_json("batch.json");
     rollout = golden_rollout(batch, 0);
     real_ids = batch["settings"]["real_ids"];
     recipe = golden_recipe(batch["settings"], arm, more);
+    score_and_route();
+  }
+
+  // Given responses to another pair.
+  OldStep(const Recipe& named, Rollout responses, std::int32_t ids)
+      : recipe(named),
+        student(model::load_model(named.student.path)),
+        teacher(model::load_model(named.teacher.path)),
+        real_ids(ids),
+        rollout(std::move(responses)) {
+    score_and_route();
+  }
+
+  void score_and_route() {
     engine::LocalEngine write(student, real_ids), read(teacher, real_ids);
     scores = engine::score_rollout(write, read, rollout,
                                    score_options(recipe.objective, rollout, true, recipe.seed, real_ids));
@@ -56,18 +71,47 @@ struct OldStep {
     for (std::size_t i = 0; i < rollout.logprob_N.size(); ++i) rollout.logprob_N[i] += off(i);
   }
 
-  // The current student's log-probabilities at every state, response by response, in float64 from its hidden
-  // states on.
-  at::Tensor log_probs_NR() const {
+  // A forward's last hidden states, response by response.
+  at::Tensor hidden_NH(const model::Model& model) const {
     const c10::NoGradGuard no_grad;
     std::vector<at::Tensor> rows;
     for (std::size_t b = 0; b < rollout.responses_B.size(); ++b) {
       const model::ResponseBatch one = model::pack_responses(rollout, b, b + 1);
-      const at::Tensor hidden = model::packed_hidden(student, one.packed).index_select(0, one.state_places);
-      rows.push_back(at::log_softmax(
-          at::matmul(hidden.to(at::kDouble), student.head_VH.slice(0, 0, real_ids).to(at::kDouble).t()), 1));
+      rows.push_back(model::packed_hidden(model, one.packed).index_select(0, one.state_places));
     }
-    return at::cat(rows);
+    return at::cat(rows).to(at::kDouble);
+  }
+
+  // The current student's log-probabilities at every state, in float64 from its hidden states on.
+  at::Tensor log_probs_NR() const {
+    const c10::NoGradGuard no_grad;
+    return at::log_softmax(
+        at::matmul(hidden_NH(student), student.head_VH.slice(0, 0, real_ids).to(at::kDouble).t()), 1);
+  }
+
+  // How far the forward in bfloat16 is from float32's: the last hidden states, relative to their norm; and
+  // the taken tokens' log-probabilities, relative to the norm of the advantages log p_T - log p_S.
+  struct ForwardRounding {
+    double hidden = 0, advantage = 0;
+  };
+  ForwardRounding forward_rounding() {
+    const c10::NoGradGuard no_grad;
+    recipe.student.dtype = Dtype::kBfloat16;
+    const Learner learner(student, teacher.head_VH, real_ids, recipe);
+    const at::Tensor exact_NH = hidden_NH(student),
+                     rounded_NH = hidden_NH(learner.loss_gradients().working());
+    const auto taken_N = [&](const at::Tensor& hidden, const at::Tensor& head_VH) {
+      const at::Tensor ids = at::tensor(rollout.id_N).to(at::kLong).unsqueeze(1);
+      return at::log_softmax(at::matmul(hidden, head_VH.detach().slice(0, 0, real_ids).to(at::kDouble).t()),
+                             1)
+          .gather(1, ids)
+          .squeeze(1);
+    };
+    const at::Tensor exact_N = taken_N(exact_NH, student.head_VH),
+                     rounded_N = taken_N(rounded_NH, learner.loss_gradients().working().head_VH),
+                     advantage_N = at::tensor(scores.teacher_logprob_N).to(at::kDouble) - exact_N;
+    return {relative_error(rounded_NH, exact_NH),
+            ((rounded_N - exact_N).norm() / advantage_N.norm()).item<double>()};
   }
 
   // The frozen old values replaced by those of the student as it is: what `learner` is to compute.

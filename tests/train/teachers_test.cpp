@@ -35,6 +35,15 @@ Recipe with_teachers(Recipe recipe, const std::map<std::string, std::string>& di
   return recipe;
 }
 
+// A teacher that is like the tiny one and says other things.
+std::string other_teacher(const fs::path& directory) {
+  const c10::NoGradGuard no_grad;
+  model::Model other = model::load_model(tiny("teacher"));
+  other.norm_H.mul_(1.5);
+  model::save_model(other, directory, tiny("teacher"));
+  return directory.string();
+}
+
 // A hint for every second prompt.
 void give_hints(Inputs& inputs) {
   for (std::size_t p = 0; p < inputs.prompts.size(); p += 2)
@@ -171,7 +180,9 @@ TEST(TeacherPrompt, TheMassProbeReadsIt) {
 
 // Two teachers that differ: each state has the values of its own, as if that one had read everything.
 TEST(SeveralTeachers, EachStateHasItsOwnTeachersValues) {
-  const Recipe recipe = with_teachers(tiny_recipe("unused"), {{"big", "teacher"}, {"other", "untied"}});
+  const TemporaryDirectory directory;
+  Recipe recipe = with_teachers(tiny_recipe("unused"), {{"big", "teacher"}});
+  recipe.teachers["other"].path = other_teacher(directory.path() / "other");
   Inputs inputs = tiny_inputs(recipe);
   share_out(inputs);
   give_hints(inputs);
@@ -183,7 +194,7 @@ TEST(SeveralTeachers, EachStateHasItsOwnTeachersValues) {
   EXPECT_EQ(merged.teacher_tokens_T[0] + merged.teacher_tokens_T[1], merged.teacher_tokens);
   for (std::int32_t t = 0; t < 2; ++t) {
     Recipe one = tiny_recipe("unused");
-    one.teacher.path = tiny(t == 0 ? "teacher" : "untied").string();
+    one.teacher.path = recipe.teachers.at(t == 0 ? "big" : "other").path;
     Inputs alone = tiny_inputs(one);
     Stages reader(one, alone);
     Rollout same = rollout;
@@ -247,10 +258,10 @@ TEST(SeveralTeachers, TwoNamesOfOneDirectoryTrainAsOne) {
 
 TEST(SeveralTeachers, ResumeToTheSameBitsAndKnowTheirWeights) {
   const TemporaryDirectory directory;
-  fs::copy(tiny("untied"), directory.path() / "untied", fs::copy_options::recursive);
+  const std::string other = other_teacher(directory.path() / "other");
   const auto recipe_of = [&](const char* name) {
     Recipe recipe = with_teachers(tiny_recipe(directory.path() / name), {{"big", "teacher"}});
-    recipe.teachers["other"].path = (directory.path() / "untied").string();
+    recipe.teachers["other"].path = other;
     recipe.checkpoint.every = 100;
     return recipe;
   };
@@ -275,7 +286,7 @@ TEST(SeveralTeachers, ResumeToTheSameBitsAndKnowTheirWeights) {
   Inputs wrong = inputs_of(changed);
   EXPECT_THAT(error_of([&] { train(changed, wrong, {}, Start::kResume); }),
               HasSubstr("teachers.more differs"));
-  const fs::path weights = directory.path() / "untied/model.safetensors";
+  const fs::path weights = directory.path() / "other/model.safetensors";
   const std::string bytes = bytes_in(weights);
   std::string spoilt = bytes;
   spoilt[spoilt.size() - 3] ^= 1;

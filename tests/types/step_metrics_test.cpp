@@ -87,10 +87,10 @@ TEST(StepMetrics, HaveThePromisedNames) {
   const Json line = json_of({});
   for (const auto& item : line.items()) names.push_back(item.key());
   EXPECT_THAT(names, testing::ElementsAre("budget", "capture_error", "clip_ratio", "concentration",
-                                          "coverage", "engine_gap", "entropy", "floored", "grad_norm", "loss", "lr", "mass",
-                                          "memory", "policy_entropy", "response_tokens", "routed_share",
-                                          "saturated", "skipped_updates", "step", "student_mass",
-                                          "teacher_calls", "teacher_entropy", "teacher_mass",
+                                          "coverage", "engine_gap", "entropy", "floored", "grad_norm", "loss",
+                                          "lr", "mass", "memory", "policy_entropy", "response_tokens",
+                                          "routed_share", "saturated", "servers", "skipped_updates", "step",
+                                          "student_mass", "teacher_calls", "teacher_entropy", "teacher_mass",
                                           "teacher_tokens", "teachers", "time", "tokens", "validity"));
   EXPECT_EQ(names.size(), step_metric_fields().size());
   for (const Field<StepMetrics>& field : step_metric_fields()) EXPECT_FALSE(field.help.empty()) << field.name;

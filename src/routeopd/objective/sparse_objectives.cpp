@@ -112,8 +112,8 @@ class UnionObjective : public Objective {
     std::span<const std::int32_t> ids_L;
   };
 
-  // State `n`, whose support begins at `at`. Of the coupling, the old logits alone may be the learner's: U, the
-  // shares of q- and q+ and the bounded potentials are those that were routed.
+  // State `n`, whose support begins at `at`. Of the coupling, the old logits alone may be the learner's: U,
+  // the shares of q- and q+ and the bounded potentials are those that were routed.
   double token_loss(const LearnerBatch& batch, std::size_t n, std::size_t at, std::span<const float> logits,
                     std::span<float> grad) const {
     const Routes& routes = *batch.routes;

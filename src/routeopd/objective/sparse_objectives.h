@@ -39,8 +39,8 @@ struct PairRows {
 };
 
 // (w / m) sum over pairs of h_kappa(Delta - target) at state t, divided by the denominator, with
-// Delta = values - old; writes the gradient on `values` and adds sum of Delta^2 to `change_squares`. Where old
-// values are to be kept, these are they.
+// Delta = values - old; writes the gradient on `values` and adds sum of Delta^2 to `change_squares`. `values`
+// are the old values where such are to be kept.
 double pair_token_loss(const PairRows& rows, std::int64_t t, std::span<const float> values,
                        std::span<float> grad, float kappa, double& change_squares);
 

@@ -22,8 +22,8 @@ void check_explainable(const routing::ObjectiveOptions& options);
 // How many of each model's most likely ids a state's union takes: k, or every real id.
 std::int32_t explained_columns(const routing::ObjectiveOptions& options, std::int32_t real_ids);
 
-// A given response in place of one that the student wrote; nothing is captured yet. The teacher reads the same
-// prompt, unless the rollout is told otherwise (engine::add_teachers).
+// A given response in place of one that the student wrote; nothing is captured yet. The teacher reads the
+// same prompt, unless the rollout is told otherwise (engine::add_teachers).
 Rollout given_rollout(const std::vector<std::int32_t>& prompt_ids,
                       const std::vector<std::int32_t>& response_ids);
 

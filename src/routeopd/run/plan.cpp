@@ -125,7 +125,8 @@ class Planner {
     const bool rounded = recipe_.student.dtype == train::Dtype::kBfloat16;
     const auto optimizer = planned_optimizer(student_, recipe_.optimizer);
     add("student", kFloat * plan_.student_parameters, "weights, float32");
-    add("student, for the engine", panel_bytes(student_, rounded ? 2 : kFloat), "laid out in panels");
+    if (writes_here())
+      add("student, for the engine", panel_bytes(student_, rounded ? 2 : kFloat), "laid out in panels");
     for (std::size_t t = 0; t < named_.size(); ++t) {
       if (weight_bytes_T_[t] == 0) continue;  // on a server
       const std::string who = named_[t].name.empty() ? "teacher" : "teacher " + named_[t].name;
@@ -151,9 +152,10 @@ class Planner {
         longest, {.n = recipe_.rollout.n, .max_new_tokens = recipe_.rollout.max_new_tokens}, {});
     const auto kv = engine::plan_kv(
         student_, jobs, static_cast<std::int64_t>(recipe_.rollout.kv_memory * 1e9), engine.step_tokens);
-    add("keys and values, rollout", kv.bytes(),
-        fmt::format("{} blocks of {} positions; [rollout] kv_memory bounds them", grouped(kv.blocks),
-                    kernels::kBlockPositions));
+    if (writes_here())
+      add("keys and values, rollout", kv.bytes(),
+          fmt::format("{} blocks of {} positions; [rollout] kv_memory bounds them", grouped(kv.blocks),
+                      kernels::kBlockPositions));
     add("keys and values, scoring", scoring_bytes(engine),
         teachers_.size() == 1 ? "the teacher's" : "of one teacher after the other");
     const bool routes = recipe_.makes_routes();
@@ -168,6 +170,9 @@ class Planner {
       add("the teacher's hidden states", times(plan_.response_tokens, teachers_.front().hidden_size * kFloat),
           "");
   }
+
+  // Else the student writes on servers; those of [rollout] are not asked for the sft arm.
+  bool writes_here() const { return recipe_.rollout.engine == train::EngineKind::kLocal || recipe_.sft(); }
 
   static const std::vector<std::int32_t>& teachers_prompt(const Prompt& prompt) {
     return prompt.teacher_ids.empty() ? prompt.ids : prompt.teacher_ids;

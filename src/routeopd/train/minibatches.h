@@ -12,7 +12,7 @@
 
 namespace routeopd::train {
 
-// Ranges [first, end) of responses, as equal as can be; none is empty: there are at most as many as responses.
+// Ranges [first, end) of responses, as equal as can be; none is empty: at most as many as responses.
 inline std::vector<std::pair<std::size_t, std::size_t>> minibatches_of(const Rollout& rollout,
                                                                        std::int32_t wanted) {
   const std::size_t responses = rollout.responses_B.size();

@@ -203,7 +203,8 @@ Answer RemoteEngine::read_responses(const Rollout& rollout, const ScoreRequest& 
     read.gather_ids_NG =
         request.gather_ids_NG.subspan(static_cast<std::size_t>(first.first_state * request.gather_columns),
                                       static_cast<std::size_t>(rows * request.gather_columns));
-    server.limit_answer(most_bytes(rows, request.k, request.gather_columns));
+    // Some servers answer the prompt's positions too.
+    server.limit_answer(most_bytes(std::ssize(read.prompt_ids) + rows, request.k, request.gather_columns));
     ReadAnswer answer = api_->read(server, info, read);
     check_version(server, answer.version);
     add_counts(answer.counts);
