@@ -19,10 +19,10 @@ PROMPTS = 12
 class Server:
     """`more`: options of serve. Ready when it is made; `text()` is what it has said so far."""
 
-    def __init__(self, program, model, *more, environment=None):
+    def __init__(self, program, model, *more, environment=None, port=0):
         self.log = tempfile.NamedTemporaryFile("r")
         with open(self.log.name, "wb") as log:
-            self.process = subprocess.Popen([program, "serve", str(model), "--port", "0", "--name", "m", *map(str, more)],
+            self.process = subprocess.Popen([program, "serve", str(model), "--port", str(port), "--name", "m", *map(str, more)],
                                             stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                                             env={**os.environ, **(environment or {})})
         unittest.addModuleCleanup(self.end)

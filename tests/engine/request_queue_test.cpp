@@ -377,7 +377,7 @@ TEST_F(Queue, FailsTheRequestWhoseLogitsAreNotFinite) {
   job.prompt_ids[1] = 33;
   queue.submit({.jobs = {job}, .listener = bad});
   const Outcome outcome = bad->wait();
-  EXPECT_EQ(outcome.ending, Ending::kFailed);
+  EXPECT_EQ(outcome.ending, Ending::kNonFinite);
   EXPECT_THAT(outcome.message, ::testing::HasSubstr("NaN or infinite logits"));
   EXPECT_EQ(queue.stats().blocks_used, 0);
 }

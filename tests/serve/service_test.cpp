@@ -85,7 +85,7 @@ TEST(Service, AFullQueueAsksToComeAgain) {
 
 TEST(Service, EndingsBecomeStatuses) {
   TestServer server;
-  const std::vector<std::pair<engine::Ending, int>> cases = {{engine::Ending::kRefused, 400},
+  const std::vector<std::pair<engine::Ending, int>> cases = {{engine::Ending::kNonFinite, 422},
                                                              {engine::Ending::kExpired, 504},
                                                              {engine::Ending::kFailed, 500},
                                                              {engine::Ending::kStopped, 503}};

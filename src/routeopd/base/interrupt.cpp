@@ -34,6 +34,10 @@ void check_interrupt() {
   if (pending_signal != 0 && holds == 0) throw Interrupted(pending_signal);
 }
 
+int pending_interrupt() {
+  return pending_signal;
+}
+
 HoldInterrupts::HoldInterrupts() {
   ++holds;
 }

@@ -23,6 +23,10 @@ void catch_interrupts();
 // Throws Interrupted once a signal has come.
 void check_interrupt();
 
+// The signal that has come, also while interrupts are held: for those who wait for something that may never come.
+// 0 where none has.
+int pending_interrupt();
+
 // While an object of this class lives, check_interrupt() does not throw: for work that must not stop
 // half-way. A second signal still ends the process at once.
 class HoldInterrupts {

@@ -317,7 +317,7 @@ void RequestQueue::step() {
     if (found == by_job_.end()) continue;
     Active& active = *found->second;
     if (sequence->failed) {
-      end(active, Ending::kFailed, failure_of(*sequence));
+      end(active, Ending::kNonFinite, failure_of(*sequence));
       continue;
     }
     sequences_[sequence->job].push_back(std::move(sequence));

@@ -38,10 +38,10 @@ struct WrittenToken {
 
 enum class Ending {
   kDone,
-  kRefused,    // the request can never be served: its text says why
   kExpired,    // past its deadline
   kCancelled,  // by cancel()
-  kFailed,     // of the model: NaN or infinite logits
+  kNonFinite,  // the model gives NaN or infinite logits: asking again does not help
+  kFailed,     // of the engine
   kStopped,    // the queue was stopped
 };
 

@@ -53,11 +53,14 @@ bool is_log_probability(float value) {
   return value < std::numeric_limits<float>::infinity();
 }
 
-// The student's values at ids that the teacher or the pool named.
-std::vector<float> gathered(Engine& student, const Rollout& rollout, const std::vector<std::int32_t>& ids_NG,
+// The student's values at ids that the teacher or the pool named. An id whose value its engine cannot tell is
+// left out: both models must be known at every id of the union.
+std::vector<float> gathered(Engine& student, const Rollout& rollout, std::vector<std::int32_t>& ids_NG,
                             std::int64_t columns, std::vector<Validity>& validity_N) {
   StateValues values = student.gather(rollout, ids_NG, columns);
   join(validity_N, values.validity_N);
+  for (std::size_t i = 0; i < values.known_NG.size(); ++i)
+    if (values.known_NG[i] == 0) ids_NG[i] = -1;
   return std::move(values.gathered_NG);
 }
 
@@ -103,6 +106,8 @@ Scores score_rollout(Engine& student, Engine& teacher, Rollout& rollout, const S
   scores.teacher_tokens = read.tokens_read;
   for (std::size_t n = 0; n < rollout.id_N.size(); ++n) {
     const auto row = read.gathered_NG.begin() + static_cast<std::ptrdiff_t>(n * (k + 1));
+    for (std::size_t i = 0; i < k && !read.known_NG.empty(); ++i)
+      if (read.known_NG[n * (k + 1) + i] == 0) rollout.top_ids_NK[n * k + i] = -1;
     scores.teacher_at_student_NK.insert(scores.teacher_at_student_NK.end(), row,
                                         row + static_cast<std::ptrdiff_t>(k));
     scores.teacher_logprob_N.push_back(read.gathered_NG[n * (k + 1) + k] - read.logsumexp_N[n]);

@@ -99,10 +99,12 @@ class Running {
 
 // Runs the transfer to its end. The multi interface allows short waits: curl_easy_perform would check for a
 // signal only once per second.
-CURLcode run(CURLM* multi, CURL* easy) {
+CURLcode run(CURLM* multi, CURL* easy, const HttpRequest& request) {
   const Running running(multi, easy);
   for (int unfinished = 1; unfinished > 0;) {
     check_interrupt();
+    if (request.cancelled != nullptr && *request.cancelled)
+      throw HttpFailure(HttpFailure::Kind::kCancelled, request.url + ": cancelled");
     if (curl_multi_perform(multi, &unfinished) != CURLM_OK) return CURLE_FAILED_INIT;
     if (unfinished > 0) curl_multi_poll(multi, nullptr, 0, kInterruptPeriodMs, nullptr);
   }
@@ -175,7 +177,7 @@ HttpAnswer HttpClient::exchange(const HttpRequest& request, bool post) {
   set(easy, CURLOPT_HEADERDATA, static_cast<void*>(&receiver));
   set(easy, CURLOPT_ERRORBUFFER, reason.data());
 
-  const CURLcode code = run(handles_->multi.get(), easy);
+  const CURLcode code = run(handles_->multi.get(), easy, request);
   if (code != CURLE_OK) {
     const HttpFailure::Kind kind = kind_of(code, receiver);
     throw HttpFailure(

@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -28,7 +29,8 @@ struct HttpRequest {
   std::vector<std::string> headers;  // "Name: value"
   std::string body;                  // of a POST
   HttpLimits limits;
-  const char* type = "application/json";  // of the body
+  const char* type = "application/json";         // of the body
+  const std::atomic<bool>* cancelled = nullptr;  // ends the exchange within a fifth of a second once true
 };
 
 struct HttpAnswer {
@@ -45,6 +47,7 @@ class HttpFailure : public UserError {
     kTimeout,   // over a time limit
     kCut,       // the connection broke, or the answer is not HTTP
     kTooLarge,  // over the limit of bytes
+    kCancelled,
   };
   HttpFailure(Kind kind, const std::string& message) : UserError(message), kind_(kind) {}
   Kind kind() const { return kind_; }

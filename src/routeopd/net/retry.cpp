@@ -17,7 +17,7 @@ bool is_transient(int status) {
 }
 
 bool is_transient(HttpFailure::Kind kind) {
-  return kind != HttpFailure::Kind::kTooLarge;
+  return kind != HttpFailure::Kind::kTooLarge && kind != HttpFailure::Kind::kCancelled;
 }
 
 double wait_after(const RetryRule& rule, int failed, std::optional<double> asked, std::uint64_t address) {

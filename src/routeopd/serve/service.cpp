@@ -54,12 +54,12 @@ int status_of(engine::Ending ending) {
   switch (ending) {
     case engine::Ending::kDone:
       return 200;
-    case engine::Ending::kRefused:
-      return 400;
     case engine::Ending::kExpired:
       return 504;
     case engine::Ending::kCancelled:
       return 499;  // no client is left to read it
+    case engine::Ending::kNonFinite:
+      return 422;
     case engine::Ending::kFailed:
       return 500;
     case engine::Ending::kStopped:

@@ -3,6 +3,7 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/engine/local_engine.h"
+#include "routeopd/train/remote_engines.h"
 #include "routeopd/train/route_rollout.h"
 
 namespace routeopd::train {
@@ -32,9 +33,15 @@ std::string reason_for_hidden(const routing::ObjectiveOptions& objective) {
 
 Engines make_engines(const Recipe& recipe, const Inputs& inputs) {
   Engines engines;
-  engines.student =
-      std::make_unique<engine::LocalEngine>(inputs.student, inputs.real_ids, rollout_options(recipe));
-  if (inputs.teacher) {
+  if (recipe.rollout.engine == EngineKind::kLocal || recipe.sft()) {
+    engines.student =
+        std::make_unique<engine::LocalEngine>(inputs.student, inputs.real_ids, rollout_options(recipe));
+  } else {
+    engines.student = make_remote_student(recipe, inputs);
+  }
+  if (!recipe.sft() && recipe.teacher.engine != EngineKind::kLocal) {
+    engines.teacher = make_remote_teacher(recipe, inputs, recipe.teacher, "teacher");
+  } else if (inputs.teacher) {
     engines.teacher = make_exact_engine(*inputs.teacher, inputs.real_ids);
     engines.teacher_head_UX = inputs.teacher->head_VH;
   }

@@ -102,7 +102,8 @@ RunPrompts read_run_prompts(const Recipe& recipe, const tokenizer::Tokenizer& to
 Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer, RunPrompts prompts) {
   Inputs inputs;
   inputs.student = model::load_model(recipe.student.path);
-  if (!recipe.sft()) inputs.teacher = model::load_model(recipe.teacher.path);
+  if (!recipe.sft() && recipe.teacher.engine == EngineKind::kLocal)
+    inputs.teacher = model::load_model(recipe.teacher.path);
   inputs.real_ids = prompts.real_ids;
   inputs.tokenizer = &tokenizer;
   inputs.prompts = std::move(prompts.prompts);

@@ -7,6 +7,7 @@
 #include "routeopd/base/error.h"
 #include "routeopd/formats/toml_settings.h"
 #include "routeopd/train/recipe_fields.h"
+#include "routeopd/train/remote_engines.h"
 
 namespace routeopd::train {
 namespace {
@@ -139,6 +140,10 @@ void check_recipe(const Recipe& recipe) {
   need(recipe.student.path, "[student] path", "a Hugging Face model directory");
   need(recipe.data.prompts, "[data] prompts", "a JSONL file of prompts");
   if (!recipe.sft()) need(recipe.teacher.path, "[teacher] path", "a Hugging Face model directory");
+  if (!recipe.sft()) {
+    check_servers(recipe.rollout, "rollout");
+    check_servers(recipe.teacher, "teacher");
+  }
   routing::check_objective(recipe.objective);
   check_it_can_learn(recipe);
   if (recipe.eval.every > 0 && recipe.eval.suites.empty())

@@ -30,6 +30,7 @@ struct ServersSection {
   std::string api_key_env;        // variable that holds their key; empty: none
   double patience = 600;          // seconds to wait for a server before the run stops
   std::int32_t requests = 32;     // most in flight at a server
+  double request_seconds = 3600;  // deadline of one request
 };
 
 struct TeacherSection : ServersSection {

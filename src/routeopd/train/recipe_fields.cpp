@@ -36,6 +36,9 @@ Fields<S> with_servers(Fields<S> fields) {
   fields.push_back(number_field("patience", member(&ServersSection::patience),
                                 "seconds to wait while no server answers, before the run stops",
                                 Range{.low = 0, .high = 1e7}));
+  fields.push_back(number_field("request_seconds", member(&ServersSection::request_seconds),
+                                "deadline of one request, after which it is asked again",
+                                Range{.low = 0, .high = 1e6, .low_open = true}));
   fields.push_back(number_field("requests", member(&ServersSection::requests),
                                 "most requests in flight at a server", whole_from(1, 1024)));
   return fields;

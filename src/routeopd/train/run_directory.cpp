@@ -43,7 +43,18 @@ constexpr std::array kMayChange = {"out",
                                    "checkpoint.keep",
                                    "probe.every",
                                    "probe.bank",
-                                   "rollout.kv_memory"};
+                                   "rollout.kv_memory",
+                                   "rollout.urls",
+                                   "rollout.api_key_env",
+                                   "rollout.patience",
+                                   "rollout.requests",
+                                   "rollout.request_seconds",
+                                   "rollout.weights",
+                                   "teacher.urls",
+                                   "teacher.api_key_env",
+                                   "teacher.patience",
+                                   "teacher.requests",
+                                   "teacher.request_seconds"};
 
 std::string text_of(const Recipe& recipe) {
   try {
@@ -131,7 +142,8 @@ RunDirectory::RunDirectory(const Recipe& recipe, Start start) : recipe_(recipe),
   std::error_code missing;
   inputs_["prompts"] =
       fs::is_regular_file(recipe.data.prompts, missing) ? sha256_of_file(recipe.data.prompts) : "";
-  if (!recipe.sft()) inputs_["teacher"] = formats::weights_sha256(recipe.teacher.path);
+  if (!recipe.sft() && recipe.teacher.engine == EngineKind::kLocal)
+    inputs_["teacher"] = formats::weights_sha256(recipe.teacher.path);
   if (!resumed_) write_file(path_ / "recipe.toml", text);
 }
 

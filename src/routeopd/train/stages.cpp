@@ -47,6 +47,7 @@ Stages::Stages(const Recipe& recipe, Inputs& inputs) : Stages(recipe, inputs, ma
 
 Rollout Stages::write(const std::vector<Prompt>& prompts, std::int64_t step) {
   if (recipe_.sft()) return given_responses(prompts, static_cast<std::uint32_t>(step));
+  refresh();
   const engine::Sampling sampling{.n = recipe_.rollout.n,
                                   .decoding = {recipe_.rollout.temperature, recipe_.rollout.top_p},
                                   .max_new_tokens = recipe_.rollout.max_new_tokens,
@@ -77,14 +78,28 @@ Routes Stages::route(const Rollout& rollout, const Scores& scores) {
   return route_rollout(rollout, scores, recipe_.objective, recipe_.seed, heads_);
 }
 
+void Stages::refresh() {
+  if (!weights_changed_ || recipe_.sft()) return;
+  engines_.student->refresh();
+  weights_changed_ = false;
+}
+
+std::map<std::string, std::int64_t> Stages::take_counts() {
+  std::map<std::string, std::int64_t> all;
+  for (const auto& [name, count] : engines_.student->take_counts()) all["rollout_" + name] += count;
+  if (engines_.teacher)
+    for (const auto& [name, count] : engines_.teacher->take_counts()) all["teacher_" + name] += count;
+  return all;
+}
+
 UpdateResult Stages::learn(const Experience& experience) {
   const UpdateResult update = learner_.update(experience);
-  engines_.student->refresh();
+  weights_changed_ = true;
   return update;
 }
 
 UpdateResult Stages::skip() {
-  engines_.student->refresh();  // the engine's copy of the weights may be what is not finite
+  weights_changed_ = true;  // the engine's copy of the weights may be what is not finite
   return learner_.skip();
 }
 
@@ -95,7 +110,7 @@ Experience Stages::experience(const Rollout& rollout, const Scores& scores, cons
 
 RunState Stages::resume(const std::filesystem::path& checkpoint, model::Model& student, const Json& inputs) {
   const RunState state = restore_checkpoint(checkpoint, student, learner_, inputs);
-  engines_.student->refresh();
+  weights_changed_ = true;
   return state;
 }
 

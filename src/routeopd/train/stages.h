@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "routeopd/train/checkpoint.h"
@@ -22,6 +24,13 @@ class Stages {
 
   // With the recipe's own engines.
   Stages(const Recipe& recipe, Inputs& inputs);
+
+  // Hands the student's weights to the engine that writes, where they have changed since it got them: at the
+  // start, after an update, after resume().
+  void refresh();
+
+  // What happened at the servers since the last call: "rollout_timeouts", "teacher_bad_answers".
+  std::map<std::string, std::int64_t> take_counts();
 
   // The student's responses; for the sft arm, the given ones.
   Rollout write(const std::vector<Prompt>& prompts, std::int64_t step);
@@ -48,6 +57,7 @@ class Stages {
   Engines engines_;
   Heads heads_;
   Learner learner_;
+  bool weights_changed_ = true;  // since refresh()
 };
 
 }  // namespace routeopd::train

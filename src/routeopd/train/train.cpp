@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <set>
 #include <utility>
 
 #include "routeopd/base/interrupt.h"
@@ -29,6 +30,8 @@ class Run {
     const HoldInterrupts until_the_step_is_whole;
     clock_.start();
     try {
+      stages_.refresh();
+      clock_.book("refresh");
       const std::vector<Prompt> prompts = order_.prompts(inputs_.prompts, state_.step);
       Rollout rollout = stages_.write(prompts, state_.step);
       clock_.book("rollout");
@@ -66,7 +69,8 @@ class Run {
   RunDirectory files_;
   RunState state_;
   StageClock clock_;
-  bool consistent_ = true;  // the weights are those of `state_`, and its lines are written
+  std::set<std::string> told_;  // counts of the servers that the log has named
+  bool consistent_ = true;      // the weights are those of `state_`, and its lines are written
 };
 
 }  // namespace
@@ -127,6 +131,10 @@ StepMetrics Run::record(const Experience& experience, const UpdateResult& update
   StepMetrics metrics = step_metrics(state_.step, experience, update);
   metrics.time = clock_.take();  // its `save` is that of the step before
   metrics.peak_bytes = peak_resident_bytes();
+  metrics.servers = stages_.take_counts();
+  for (const auto& [name, count] : metrics.servers)
+    if (told_.insert(name).second)
+      log(fmt::format("servers: {}: {} (said once; metrics.jsonl counts)", name, count));
   files_.metrics(metrics);
   consistent_ = true;
   const std::string skipped = skipped_text(metrics, update);

@@ -104,6 +104,9 @@ const Fields<StepMetrics>& step_metric_fields() {
       count_metric("teacher_tokens", &M::teacher_tokens, "tokens that it read, prompts included"),
       map_metric("validity", &M::validity, "states by reason, and those of the valid ones not routed",
                  &metric_count),
+      map_metric("servers", &M::servers,
+                 "at the servers of rollout and teacher: requests repeated, values had another way",
+                 &metric_count),
       map_metric("time", &M::time, "seconds by stage, `save` being that of the step before", &metric_number),
       memory_metric()};
   return fields;

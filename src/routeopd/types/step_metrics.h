@@ -43,6 +43,7 @@ struct StepMetrics {
   std::int64_t teacher_calls = 0, teacher_tokens = 0;
 
   std::map<std::string, std::int64_t> validity;  // states by reason; "not_routed" counts among the valid ones
+  std::map<std::string, std::int64_t> servers;   // what happened at them: requests repeated, values looked up
   std::map<std::string, double> time;            // seconds by stage, and their "total"
   std::int64_t peak_bytes = 0;                   // the largest resident size so far; "memory" in the file
 

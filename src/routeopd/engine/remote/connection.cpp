@@ -54,6 +54,7 @@ net::HttpAnswer Connection::exchange(std::string_view path, std::optional<std::s
   request.url = net::below(endpoint_, path);
   request.limits = limits_;
   request.type = type;
+  request.cancelled = cancelled_;
   if (!key_.empty()) request.headers.push_back("Authorization: Bearer " + key_);
   if (!body) return client_.get(request);
   request.body = std::move(*body);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -33,6 +34,12 @@ class Connection {
 
   const std::string& url() const { return endpoint_.url; }
 
+  // For the requests that follow: the longest answer, in bytes.
+  void limit_answer(std::int64_t bytes) { limits_.body_bytes = bytes; }
+
+  // Ends the exchange under way, and all later ones, once `flag` is true; it must outlive the connection.
+  void cancel_by(const std::atomic<bool>* flag) { cancelled_ = flag; }
+
   // The answer, whatever its status. `path` begins with a slash. Throws net::HttpFailure.
   net::HttpAnswer get(std::string_view path);
   net::HttpAnswer post(std::string_view path, std::string body, const char* type = "application/json");
@@ -48,6 +55,7 @@ class Connection {
   net::Endpoint endpoint_;
   std::string key_;
   net::HttpLimits limits_;
+  const std::atomic<bool>* cancelled_ = nullptr;
   net::HttpClient client_;
 };
 

@@ -25,17 +25,19 @@ struct ServerNeeds {
   bool reloads = false;  // its weights change
   std::int32_t k = 0;    // of the top-k
   std::int32_t real_ids = 0;
+  std::int64_t positions = 0;  // of the longest prompt with its longest response
 };
 
 // What a server said of itself.
 struct ServerInfo {
-  std::string model;               // the name that requests give
-  std::string version;             // of its software
-  std::int64_t max_positions = 0;  // 0: not told
-  std::int64_t most_top = 0;       // widest top-k that it answers; 0: no bound known
-  bool per_position_ids = false;   // gives values at ids of each position's own
-  std::int64_t all_ids = 0;        // width of a row of all its ids; 0: it does not give those
-  bool compact = true;             // vLLM: has /inference/v1/generate; else it only scores
+  std::string model;                    // the name that requests give
+  std::string version;                  // of its software
+  std::int64_t max_positions = 0;       // 0: not told
+  std::int64_t most_top = 0;            // widest top-k that it answers; 0: no bound known
+  bool per_position_ids = false;        // gives values at ids of each position's own
+  std::int64_t all_ids = 0;             // width of a row of all its ids; 0: it does not give those
+  bool compact = true;                  // vLLM: has /inference/v1/generate; else it only scores
+  std::optional<std::int64_t> weights;  // version of the weights that it has; none: it cannot say
 };
 
 // What all ids of the tokens of one answer may take, where a server has no other way to tell values at given
@@ -91,6 +93,12 @@ class BadAnswer : public UserError {
 // The server refuses to be used as it is: an unsupported version, an option that it was started without.
 // Asking again does not help.
 class UnfitServer : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+// An answer of other weights than it should be of: the server is given them, and asked again.
+class StaleWeights : public UserError {
  public:
   using UserError::UserError;
 };

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/engine/remote/fleet.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "routeopd/base/interrupt.h"
+#include "routeopd/net/retry.h"
+
+namespace routeopd::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A piece of work that failed so often while others succeeded will fail again.
+constexpr int kMostTries = 5;
+
+Clock::duration seconds(double count) {
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(count));
+}
+
+// Why a request failed, where another try may mend it.
+struct Trouble {
+  std::string name;  // for the counts
+  std::string message;
+  std::optional<double> rest;      // seconds that the server asked for
+  bool server_may_differ = false;  // it may have been restarted: to be asked again what it is
+  bool at_the_door = false;        // the request was never begun
+};
+
+// What the exception that is being handled means; none: another try would not help.
+std::optional<Trouble> trouble_of_current() {
+  using Kind = net::HttpFailure::Kind;
+  try {
+    throw;
+  } catch (const net::HttpFailure& failure) {
+    if (!net::is_transient(failure.kind())) return std::nullopt;
+    const char* const name = failure.kind() == Kind::kTimeout ? "timeouts"
+                             : failure.kind() == Kind::kCut   ? "cut_answers"
+                                                              : "no_connection";
+    return Trouble{name, failure.what(), {}, true, failure.kind() == Kind::kConnect};
+  } catch (const ServerError& error) {
+    if (!net::is_transient(error.status())) return std::nullopt;
+    const bool busy = error.status() == 429 || error.status() == 503;
+    return Trouble{busy ? "too_many_requests" : "server_errors", error.what(), error.retry_after(), false,
+                   busy};
+  } catch (const BadAnswer& error) {
+    return Trouble{"bad_answers", error.what(), {}, true, false};
+  } catch (const StaleWeights& error) {
+    return Trouble{"stale_weights", error.what(), {}, true, false};
+  } catch (...) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+struct Fleet::Server {
+  net::Endpoint endpoint;
+  std::vector<std::unique_ptr<Connection>> connections;  // one per request in flight
+
+  std::mutex readying;                     // one at a time asks it what it is
+  std::shared_ptr<const ServerInfo> info;  // null: not asked yet
+  std::optional<std::int64_t> version;     // of the weights that it was given
+  std::atomic<bool> in_doubt = false;      // it may be another one than `info` tells
+
+  // Of the shift under way.
+  int failures = 0;     // in a row
+  bool trying = false;  // after a failure, one request at a time
+  Clock::time_point rests_until{};
+};
+
+// One call of run(): the list, and who works on it.
+class Fleet::Shift {
+ public:
+  Shift(Fleet& fleet, std::size_t items, const Work& work) : fleet_(fleet), work_(work), tries_(items, 0) {
+    for (std::size_t item = 0; item < items; ++item) waiting_.push_back(item);
+    for (auto& server : fleet_.servers_) {
+      server->failures = 0;
+      server->trying = false;
+      server->rests_until = {};
+    }
+  }
+
+  void run() {
+    fleet_.cancelled_ = false;
+    std::vector<std::thread> workers;
+    const std::size_t slots = slots_per_server();
+    for (auto& server : fleet_.servers_) {
+      while (server->connections.size() < slots) server->connections.push_back(fleet_.connect(*server));
+      for (std::size_t slot = 0; slot < slots; ++slot)
+        workers.emplace_back([this, &server = *server, slot] { serve(server, *server.connections[slot]); });
+    }
+    watch();
+    for (std::thread& worker : workers) worker.join();
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  // With several servers, half of an even share at a time: what is left goes to those that are faster.
+  std::size_t slots_per_server() const {
+    const std::size_t servers = fleet_.servers_.size(), items = waiting_.size();
+    const auto most = static_cast<std::size_t>(fleet_.options_.requests);
+    if (servers == 1) return std::min(most, items);
+    return std::min(most, std::max<std::size_t>(1, (items + 2 * servers - 1) / (2 * servers)));
+  }
+
+  void serve(Server& server, Connection& connection) {
+    while (const auto item = next(server)) {
+      try {
+        const std::shared_ptr<const ServerInfo> info = fleet_.make_ready(server, connection);
+        work_(connection, *info, *item);
+        succeeded(server);
+      } catch (const Interrupted&) {
+        failed_for_good(std::current_exception());
+      } catch (...) {
+        const std::exception_ptr error = std::current_exception();
+        const std::optional<Trouble> trouble = trouble_of_current();
+        if (trouble) {
+          failed(server, *item, *trouble, error);
+        } else {
+          failed_for_good(error);
+        }
+      }
+    }
+  }
+
+  // The next piece for this server; none where all is done or given up.
+  std::optional<std::size_t> next(Server& server) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      if (error_ || done_ == tries_.size()) return std::nullopt;
+      const bool rested = Clock::now() >= server.rests_until && !(server.failures > 0 && server.trying);
+      if (!waiting_.empty() && rested) break;
+      changed_.wait_for(lock, std::chrono::milliseconds(waiting_.empty() ? 200 : 20));
+    }
+    const std::size_t item = waiting_.front();
+    waiting_.pop_front();
+    server.trying = server.failures > 0;
+    return item;
+  }
+
+  void succeeded(Server& server) {
+    const std::lock_guard lock(mutex_);
+    ++done_;
+    server.failures = 0;
+    server.trying = false;
+    silent_since_.reset();
+    changed_.notify_all();
+  }
+
+  void failed(Server& server, std::size_t item, const Trouble& trouble, const std::exception_ptr& error) {
+    fleet_.count(trouble.name);
+    const std::lock_guard lock(mutex_);
+    waiting_.push_front(item);
+    server.trying = false;
+    ++server.failures;
+    last_trouble_ = trouble.message;
+    const auto& options = fleet_.options_;
+    const net::RetryRule rule{.first_wait = options.first_rest, .longest_wait = options.longest_rest};
+    server.rests_until =
+        Clock::now() + seconds(net::wait_after(rule, server.failures - 1, trouble.rest, item));
+    if (trouble.server_may_differ) server.in_doubt = true;
+    const bool silent = std::all_of(fleet_.servers_.begin(), fleet_.servers_.end(),
+                                    [](const auto& one) { return one->failures > 0; });
+    if (silent && !silent_since_) silent_since_ = Clock::now();
+    // Where nobody takes requests it is the servers' trouble, not this piece's.
+    const bool nobody_there = silent && trouble.at_the_door;
+    if (!nobody_there && ++tries_[item] >= kMostTries && !error_) error_ = error;
+    changed_.notify_all();
+  }
+
+  void failed_for_good(const std::exception_ptr& error) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = error;
+    changed_.notify_all();
+  }
+
+  // Until all is done or given up; then requests under way are ended.
+  void watch() {
+    std::unique_lock lock(mutex_);
+    while (!error_ && done_ < tries_.size()) {
+      changed_.wait_for(lock, std::chrono::milliseconds(100));
+      if (!silent_since_ || error_) continue;
+      if (pending_interrupt() != 0) error_ = std::make_exception_ptr(Interrupted(pending_interrupt()));
+      if (Clock::now() - *silent_since_ > seconds(fleet_.options_.patience))
+        error_ =
+            std::make_exception_ptr(UserError("[{}] urls: no server answered for {} s ({}); start one, then "
+                                              "go on with --resume, or raise patience",
+                                              fleet_.name_, fleet_.options_.patience, last_trouble_));
+    }
+    if (error_) fleet_.cancelled_ = true;
+    changed_.notify_all();
+  }
+
+  Fleet& fleet_;
+  const Work& work_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::size_t> waiting_;
+  std::vector<int> tries_;  // that failed, of each piece
+  std::size_t done_ = 0;
+  std::optional<Clock::time_point> silent_since_;  // every server's last request failed
+  std::string last_trouble_;
+  std::exception_ptr error_;
+};
+
+Fleet::Fleet(const ServerApi& api, std::string name, FleetOptions options, ServerNeeds needs)
+    : api_(api), name_(std::move(name)), options_(std::move(options)), needs_(needs) {
+  for (const net::Endpoint& endpoint : options_.servers) {
+    servers_.push_back(std::make_unique<Server>());
+    servers_.back()->endpoint = endpoint;
+  }
+}
+
+Fleet::~Fleet() = default;
+
+std::unique_ptr<Connection> Fleet::connect(const Server& server) const {
+  const net::HttpLimits limits{
+      .total = std::chrono::milliseconds(static_cast<std::int64_t>(options_.request_seconds * 1000))};
+  auto connection = std::make_unique<Connection>(server.endpoint, options_.key, limits);
+  connection->cancel_by(&cancelled_);
+  return connection;
+}
+
+void Fleet::count(const std::string& name) {
+  const std::lock_guard lock(counting_);
+  ++counts_[name];
+}
+
+Counts Fleet::take_counts() {
+  const std::lock_guard lock(counting_);
+  return std::exchange(counts_, {});
+}
+
+std::shared_ptr<const ServerInfo> Fleet::make_ready(Server& server, Connection& connection) {
+  const std::lock_guard lock(server.readying);
+  if (server.in_doubt.exchange(false)) server.info.reset();
+  if (!server.info) {
+    const auto info = std::make_shared<const ServerInfo>(api_.identify(connection, needs_));
+    server.version = info->weights;
+    server.info = info;
+  }
+  if (weights_ && server.version != weights_->version) {
+    api_.reload(connection, *server.info, weights_->directory, weights_->version);
+    server.version = weights_->version;
+  }
+  return server.info;
+}
+
+void Fleet::identify() {
+  cancelled_ = false;
+  for (auto& server : servers_) {
+    make_ready(*server, *connect(*server));
+  }
+}
+
+void Fleet::run(std::size_t items, const Work& work) {
+  if (items > 0) Shift(*this, items, work).run();
+}
+
+void Fleet::take_weights(const ServedWeights& weights) {
+  weights_ = weights;
+  cancelled_ = false;
+  std::vector<std::thread> threads;
+  std::vector<std::exception_ptr> errors(servers_.size());
+  for (std::size_t s = 0; s < servers_.size(); ++s)
+    threads.emplace_back([this, s, &errors] {
+      try {
+        make_ready(*servers_[s], *connect(*servers_[s]));
+      } catch (...) {
+        const std::exception_ptr error = std::current_exception();
+        const std::optional<Trouble> trouble = trouble_of_current();
+        if (trouble) {  // run() waits for it, and gives it the weights then
+          count(trouble->name);
+          servers_[s]->in_doubt = true;
+        } else {
+          errors[s] = error;
+        }
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+}
+
+}  // namespace routeopd::engine

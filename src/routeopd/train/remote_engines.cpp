@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "routeopd/train/remote_engines.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "routeopd/engine/remote/remote_engine.h"
+#include "routeopd/model/model_files.h"
+#include "routeopd/net/url.h"
+#include "routeopd/train/route_rollout.h"
+
+namespace routeopd::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string key_of(const ServersSection& servers, const std::string& section) {
+  if (servers.api_key_env.empty()) return {};
+  const char* const key = std::getenv(servers.api_key_env.c_str());
+  if (key == nullptr || *key == '\0')
+    throw UserError("[{}] api_key_env: the environment has no {}; set it to the servers' key", section,
+                    servers.api_key_env);
+  const std::string text = key;
+  if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x21 || c > 0x7e; }))
+    throw UserError("[{}] api_key_env: the key in {} has characters that a header cannot carry", section,
+                    servers.api_key_env);
+  return text;
+}
+
+std::vector<net::Endpoint> endpoints_of(const ServersSection& servers, const std::string& section) {
+  if (servers.urls.empty())
+    throw UserError(
+        "[{}] urls: missing; expected the addresses of its servers, such as "
+        "[\"http://127.0.0.1:8000\"]",
+        section);
+  std::vector<net::Endpoint> endpoints;
+  std::set<std::string> seen;
+  for (const std::string& url : servers.urls) {
+    try {
+      endpoints.push_back(net::read_endpoint(url));
+    } catch (const UserError& error) {
+      throw UserError("[{}] urls: {}", section, error.what());
+    }
+    net::Endpoint& endpoint = endpoints.back();
+    if (endpoint.url.ends_with("/v1"))
+      endpoint.url.resize(endpoint.url.size() - 3);  // as OpenAI's clients say it
+    if (!seen.insert(endpoint.url).second)
+      throw UserError("[{}] urls: {} stands there twice", section, endpoint.url);
+    if (!servers.api_key_env.empty() && !endpoint.encrypted && !endpoint.loopback)
+      throw UserError(
+          "[{}] urls: the key would cross the network unencrypted to {}; use https or a tunnel to 127.0.0.1",
+          section, endpoint.url);
+  }
+  return endpoints;
+}
+
+std::unique_ptr<engine::ServerApi> api_of(EngineKind kind, std::int32_t real_ids) {
+  switch (kind) {
+    case EngineKind::kServe:
+      return engine::make_serve_api();
+    case EngineKind::kVllm:
+      return engine::make_vllm_api(real_ids);
+    case EngineKind::kSglang:
+      return engine::make_sglang_api(real_ids);
+    case EngineKind::kLocal:
+      break;
+  }
+  ROUTEOPD_INVARIANT(false);
+  return nullptr;
+}
+
+engine::RemoteOptions options_of(const Recipe& recipe, const Inputs& inputs, const ServersSection& servers,
+                                 const std::string& section) {
+  engine::RemoteOptions options;
+  options.section = section;
+  options.fleet = {.servers = endpoints_of(servers, section),
+                   .key = key_of(servers, section),
+                   .patience = servers.patience,
+                   .requests = servers.requests,
+                   .request_seconds = servers.request_seconds};
+  std::int64_t longest = 0;
+  for (const Prompt& prompt : inputs.prompts) longest = std::max(longest, std::ssize(prompt.ids));
+  options.needs = {.k = recipe.makes_routes() ? capture_options(recipe.objective).k : 0,
+                   .real_ids = inputs.real_ids,
+                   .positions = longest + recipe.rollout.max_new_tokens};
+  return options;
+}
+
+}  // namespace
+
+void check_servers(const ServersSection& servers, const std::string& section) {
+  if (servers.engine == EngineKind::kLocal) {
+    if (!servers.urls.empty())
+      throw UserError(
+          "[{}] urls: the local engine has no servers; choose engine = \"serve\", \"vllm\" or "
+          "\"sglang\"",
+          section);
+    return;
+  }
+  endpoints_of(servers, section);
+  key_of(servers, section);
+}
+
+std::unique_ptr<engine::Engine> make_remote_student(const Recipe& recipe, const Inputs& inputs) {
+  engine::RemoteOptions options = options_of(recipe, inputs, recipe.rollout, "rollout");
+  options.needs.writes = options.needs.reloads = true;
+  options.weights_root =
+      recipe.rollout.weights.empty() ? fs::path(recipe.out) / "weights" : fs::path(recipe.rollout.weights);
+  // As the learner's forward reads them.
+  const at::ScalarType dtype = recipe.student.dtype == Dtype::kBfloat16 ? at::kBFloat16 : at::kFloat;
+  options.write_weights = [&student = inputs.student, like = recipe.student.path,
+                           dtype](const fs::path& directory) {
+    model::save_model(student, directory, like, {.dtype = dtype});
+  };
+  return std::make_unique<engine::RemoteEngine>(api_of(recipe.rollout.engine, inputs.real_ids),
+                                                inputs.real_ids, std::move(options));
+}
+
+std::unique_ptr<engine::Engine> make_remote_teacher(const Recipe& recipe, const Inputs& inputs,
+                                                    const ServersSection& servers,
+                                                    const std::string& section) {
+  return std::make_unique<engine::RemoteEngine>(api_of(servers.engine, inputs.real_ids), inputs.real_ids,
+                                                options_of(recipe, inputs, servers, section));
+}
+
+}  // namespace routeopd::train

@@ -1,0 +1,29 @@
+// Engines on servers, from a section of the recipe.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "routeopd/engine/engine.h"
+#include "routeopd/model/model.h"
+#include "routeopd/train/inputs.h"
+#include "routeopd/train/recipe.h"
+
+namespace routeopd::train {
+
+// The student's servers. They are asked what they are now, and get the weights of inputs.student, which must
+// outlive the engine, at each refresh().
+std::unique_ptr<engine::Engine> make_remote_student(const Recipe& recipe, const Inputs& inputs);
+
+// A teacher's servers; `section` is what messages call it: "teacher", "teachers.NAME".
+std::unique_ptr<engine::Engine> make_remote_teacher(const Recipe& recipe, const Inputs& inputs,
+                                                    const ServersSection& servers,
+                                                    const std::string& section);
+
+// Throws UserError for a section that names no address, or a wrong one, or a key that is not there or would
+// cross a network unencrypted. Asks nobody.
+void check_servers(const ServersSection& servers, const std::string& section);
+
+}  // namespace routeopd::train
