@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <string>
-#include <utility>
 
 #include "routeopd/base/philox.h"
 #include "routeopd/engine/remote/server_api.h"
@@ -27,13 +27,17 @@ inline std::string text_in(const Json& object, const char* key) {
   return value.is_string() ? value.get<std::string>() : std::string();
 }
 
-// Two numbers at the start of "0.32.0+cpu".
-inline std::pair<int, int> release_in(const std::string& version) {
-  int major = -1, minor = -1;
-  const char* end = version.data() + version.size();
-  const auto [dot, error] = std::from_chars(version.data(), end, major);
-  if (error == std::errc{} && dot != end && *dot == '.') std::from_chars(dot + 1, end, minor);
-  return {major, minor};
+// The numbers at the start of "0.32.0+cpu"; -1 where there is none.
+inline std::array<int, 3> release_in(const std::string& version) {
+  std::array<int, 3> release = {-1, -1, -1};
+  const char* at = version.data();
+  const char* const end = version.data() + version.size();
+  for (int& number : release) {
+    const auto [after, error] = std::from_chars(at, end, number);
+    if (error != std::errc{} || after == end || *after != '.') break;
+    at = after + 1;
+  }
+  return release;
 }
 
 // Bits that depend on the response's address alone.
@@ -45,5 +49,11 @@ inline std::uint64_t response_seed(const Sampling& sampling, std::uint32_t promp
   const PhiloxBlock words = addressed_words(sampling.seed, Purpose::kDecode, address, kSeedOfResponse);
   return std::uint64_t{words[1]} << 32U | words[0];
 }
+
+// Values must be log-probabilities, and where the server writes, those of the model and not of the decoding:
+// one state is read, and written from at another temperature. Throws UnfitServer that ends with `how` to start
+// it. `k` values are compared.
+void check_log_probabilities(const ServerApi& api, Connection& server, const ServerInfo& info, bool writes,
+                             std::int32_t k, const std::string& how);
 
 }  // namespace routeopd::engine

@@ -16,6 +16,8 @@
 namespace routeopd::engine {
 
 using JsonValue = simdjson::ondemand::value;
+using JsonObject = simdjson::ondemand::object;
+using JsonKey = simdjson::ondemand::raw_json_string;
 
 inline bool is_null(JsonValue value) {
   return value.raw_json_token().substr(0, 4) == "null";
@@ -72,6 +74,20 @@ void read_json_answer(std::string body, std::string_view what, const Read& read)
     throw BadAnswer(fmt::format("{}: its answer cannot be used: {}", what, error.what()));
   }
 }
+
+// Refuses a key that comes twice: which of them is meant?
+class Once {
+ public:
+  explicit Once(const char* key) : key_(key) {}
+  void operator()() {
+    if (std::exchange(met_, true)) throw BadAnswer(fmt::format("{} is there twice; expected once", key_));
+  }
+  bool met() const { return met_; }
+
+ private:
+  const char* key_;
+  bool met_ = false;
+};
 
 // The oldest of two versions; an answer that has none leaves the other.
 inline void keep_oldest(std::optional<std::int64_t>& oldest, std::optional<std::int64_t> one) {

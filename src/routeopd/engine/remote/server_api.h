@@ -37,12 +37,13 @@ struct ServerInfo {
   bool per_position_ids = false;        // gives values at ids of each position's own
   std::int64_t all_ids = 0;             // width of a row of all its ids; 0: it does not give those
   bool compact = true;                  // vLLM: has /inference/v1/generate; else it only scores
+  bool seeds = true;                    // SGLang: a request's seed decides what it writes
   std::optional<std::int64_t> weights;  // version of the weights that it has; none: it cannot say
 };
 
 // What all ids of the tokens of one answer may take, where a server has no other way to tell values at given
-// ids. An answer's limit of bytes must not be lower.
-inline constexpr std::int64_t kMostBytesOfAllIds = 256LL << 20U;
+// ids: some dozens of answers are in flight at once. An answer's limit of bytes must not be lower.
+inline constexpr std::int64_t kMostBytesOfAllIds = 64LL << 20U;
 
 // The version of weights whose name is not one that reload() gave: those that a server was started with, or
 // those of a reload that failed half-way.

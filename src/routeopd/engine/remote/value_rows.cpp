@@ -8,7 +8,7 @@
 namespace routeopd::engine {
 namespace {
 
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 constexpr double kSentinel = -9999.0;
 constexpr double kMostRounding = 1e-2;  // above 0: of bfloat16 logits near 1, at most
 
@@ -41,12 +41,12 @@ void ValueRows::add(std::int32_t id, float value) {
 float ValueRows::log_probability(double sent) {
   if (sent > kMostRounding) {
     throw BadAnswer(
-        fmt::format("state {}: {} is no log-probability; expected at most 0: does the server send logits?",
+        fmt::format("state {}: {} is no log-probability; expected at most 0; does the server send logits?",
                     state_, sent));
   }
   if (sent > kSentinel || std::isnan(sent)) return static_cast<float>(sent);
   ++minus_inf_;
-  return kMinusInfinity;
+  return kImpossible;
 }
 
 std::optional<float> ValueRows::at(std::int32_t id) const {
@@ -58,7 +58,7 @@ void ValueRows::append_top(std::vector<std::int32_t>& ids_NK, std::vector<float>
   if (listed_ < k_)
     throw BadAnswer(fmt::format("state {}: {} values are listed; expected {}", state_, listed_, k_));
   const auto count = std::min(row_.size(), static_cast<std::size_t>(k_));
-  const auto key = [](const Listed& one) { return std::isnan(one.value) ? kMinusInfinity : one.value; };
+  const auto key = [](const Listed& one) { return std::isnan(one.value) ? kImpossible : one.value; };
   std::partial_sort(
       row_.begin(), row_.begin() + static_cast<std::int64_t>(count), row_.end(),
       [&](const Listed& a, const Listed& b) { return key(a) != key(b) ? key(a) > key(b) : a.id < b.id; });

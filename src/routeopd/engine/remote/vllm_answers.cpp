@@ -15,8 +15,6 @@
 namespace routeopd::engine {
 namespace {
 
-namespace json = simdjson::ondemand;
-
 // A key that is an id, "151935". The text is followed by its closing quote.
 std::int32_t id_of_key(const char* key) {
   std::int64_t id = 0;
@@ -44,26 +42,12 @@ std::optional<std::int64_t> oldest_version(JsonValue value) {
   return oldest;
 }
 
-// Refuses a key that comes twice: which of them is meant?
-class Once {
+class VllmScoresReader {
  public:
-  explicit Once(const char* key) : key_(key) {}
-  void operator()() {
-    if (std::exchange(met_, true)) throw BadAnswer(fmt::format("{} is there twice; expected once", key_));
-  }
-  bool met() const { return met_; }
-
- private:
-  const char* key_;
-  bool met_ = false;
-};
-
-class ScoresReader {
- public:
-  ScoresReader(const VllmScoring& asked, ReadAnswer& into)
+  VllmScoresReader(const VllmScoring& asked, ReadAnswer& into)
       : asked_(asked), into_(into), values_(into.answer.values), rows_(asked.real_ids, asked.k) {}
 
-  void read(json::object answer) {
+  void read(JsonObject answer) {
     const auto first_value = values_.gathered_NG.size();
     const auto first_row = values_.logsumexp_N.size();
     for (auto field : answer) {
@@ -137,7 +121,7 @@ class ScoresReader {
       std::int64_t rank = 0;
       bool has_value = false;
       for (auto part : field.value().get_object()) {
-        const json::raw_json_string key = part.key();
+        const JsonKey key = part.key();
         if (key == "logprob") {
           if (std::exchange(has_value, true))
             throw BadAnswer(fmt::format("state {}: logprob is there twice", state));
@@ -189,12 +173,12 @@ class ScoresReader {
   std::int64_t count_ = 0;
 };
 
-class ResponseReader {
+class VllmResponseReader {
  public:
-  ResponseReader(const VllmWriting& asked, WrittenAnswer& into)
+  VllmResponseReader(const VllmWriting& asked, WrittenAnswer& into)
       : asked_(asked), into_(into), rollout_(into.rollout), rows_(asked.real_ids, asked.k) {}
 
-  void read(json::object answer) {
+  void read(JsonObject answer) {
     response_.sample = asked_.sample;
     response_.first_state = rollout_.states();
     for (auto field : answer) {
@@ -224,7 +208,7 @@ class ResponseReader {
   }
 
  private:
-  void choice(json::object choice) {
+  void choice(JsonObject choice) {
     for (auto field : choice) {
       const std::string_view key = field.unescaped_key();
       JsonValue value = field.value();
@@ -251,13 +235,13 @@ class ResponseReader {
 
   // {"token_id": 17, "logprob": -1.5, "rank": 2,
   //  "top_logprobs": [{"token_id": 4, "logprob": -0.2, "rank": 1}, …]}
-  void token(json::object token) {
+  void token(JsonObject token) {
     rows_.begin(response_.length);
     std::int32_t id = -1;
     double logprob = std::numeric_limits<double>::quiet_NaN();
     bool ranked = false;
     for (auto field : token) {
-      const json::raw_json_string key = field.key();
+      const JsonKey key = field.key();
       JsonValue value = field.value();
       if (key == "token_id") {
         id = id_of(value);
@@ -282,12 +266,12 @@ class ResponseReader {
     ++response_.length;
   }
 
-  void listed(json::object entry) {
+  void listed(JsonObject entry) {
     std::int32_t id = -1;
     double logprob = 0;
     bool has_value = false;
     for (auto field : entry) {
-      const json::raw_json_string key = field.key();
+      const JsonKey key = field.key();
       if (key == "token_id") {
         id = id_of(field.value());
       } else if (key == "logprob") {
@@ -312,13 +296,13 @@ class ResponseReader {
 }  // namespace
 
 void read_vllm_scores(std::string body, const VllmScoring& asked, ReadAnswer& into) {
-  ScoresReader reader(asked, into);
-  read_json_answer(std::move(body), "vLLM", [&](json::object answer) { reader.read(answer); });
+  VllmScoresReader reader(asked, into);
+  read_json_answer(std::move(body), "vLLM", [&](JsonObject answer) { reader.read(answer); });
 }
 
 void read_vllm_response(std::string body, const VllmWriting& asked, WrittenAnswer& into) {
-  ResponseReader reader(asked, into);
-  read_json_answer(std::move(body), "vLLM", [&](json::object answer) { reader.read(answer); });
+  VllmResponseReader reader(asked, into);
+  read_json_answer(std::move(body), "vLLM", [&](JsonObject answer) { reader.read(answer); });
 }
 
 }  // namespace routeopd::engine

@@ -16,9 +16,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
-#include <cmath>
 #include <optional>
 #include <string>
 #include <thread>
@@ -33,9 +33,10 @@
 namespace routeopd::engine {
 namespace {
 
-constexpr int kOldestMajor = 0, kOldestMinor = 32;
+constexpr std::array<int, 3> kOldest = {0, 32, 0};
 constexpr std::int64_t kVllmBytesPerValue = 80;  // "151935":{"logprob":-12.345678901234567,"rank":…
 constexpr std::int64_t kWider = 4;               // times k: a top-k in which given ids are looked up
+constexpr std::int64_t kCompared = 16;           // values, when a server is asked what it sends
 constexpr const char* kGenerate = "/inference/v1/generate";
 constexpr const char* kCompletions = "/v1/completions";
 
@@ -74,12 +75,15 @@ class VllmApi final : public ServerApi {
     // The widest that any step asks for, with room to look ids up.
     const std::int64_t least = needs.k + (needs.writes ? 1 : 0),
                        good = std::max<std::int64_t>(kWider * needs.k, least);
-    if (needs.reloads) check_dev_mode(server, good);
+    check_positions(server, info, needs);
+    read_weights(server, info, needs, good);
     read_widths(server, info, needs, good);
     if (info.most_top < least)
-      throw UnfitServer(fmt::format("{}: it answers {} log-probabilities per token, and {} are needed; {}",
-                                    server.url(), info.most_top, least, how_to_start(good)));
-    if (needs.real_ids > 0) check_values(server, info, needs, good);
+      throw UnfitServer("{}: it answers {} log-probabilities per token, and {} are needed; {}", server.url(),
+                        info.most_top, least, how_to_start(good));
+    const std::int64_t compared = std::min<std::int64_t>({info.most_top - 1, kCompared, real_ids_});
+    check_log_probabilities(*this, server, info, needs.writes, static_cast<std::int32_t>(compared),
+                            how_to_start(good) + " --logprobs-mode raw_logprobs");
     return info;
   }
 
@@ -158,13 +162,11 @@ class VllmApi final : public ServerApi {
     if (answer.status == 200)
       info.version = text_in(object_in(answer.body, server.url() + "/version"), "version");
     if (info.version.empty())
-      throw UnfitServer(fmt::format("{}: it does not answer /version as vLLM does (status {})", server.url(),
-                                    answer.status));
-    const auto [major, minor] = release_in(info.version);
-    if (std::pair(major, minor) < std::pair(kOldestMajor, kOldestMinor))
-      throw UnfitServer(fmt::format("{}: it is vLLM {}; {}.{} and newer are supported ({}.{} was tried)",
-                                    server.url(), info.version, kOldestMajor, kOldestMinor, kOldestMajor,
-                                    kOldestMinor));
+      throw UnfitServer("{}: it does not answer /version as vLLM does (status {})", server.url(),
+                        answer.status);
+    if (release_in(info.version) < kOldest)
+      throw UnfitServer("{}: it is vLLM {}; {} and newer are supported, and {} was tried", server.url(),
+                        info.version, fmt::join(kOldest, "."), fmt::join(kOldest, "."));
   }
 
   static void read_models(Connection& server, ServerInfo& info) {
@@ -175,14 +177,28 @@ class VllmApi final : public ServerApi {
       const Json& length = formats::value_or_null(models[0], "max_model_len");
       if (length.is_number_integer()) info.max_positions = length.get<std::int64_t>();
     }
-    if (info.model.empty()) throw BadAnswer(fmt::format("{}/v1/models: it names no model", server.url()));
+    if (info.model.empty()) throw BadAnswer("{}/v1/models: it names no model", server.url());
   }
 
-  static void check_dev_mode(Connection& server, std::int64_t top) {
+  static void check_positions(const Connection& server, const ServerInfo& info, const ServerNeeds& needs) {
+    const std::int64_t positions = needs.positions + 1;  // a request that reads writes a token, too
+    if (info.max_positions > 0 && info.max_positions < positions)
+      throw UnfitServer(
+          "{}: it has {} positions, and the longest prompt with its response needs {}; start it with "
+          "--max-model-len {}, or try a smaller [rollout] max_new_tokens",
+          server.url(), info.max_positions, positions, positions);
+  }
+
+  // A server without dev mode does not say which weights it has before it answers.
+  static void read_weights(Connection& server, ServerInfo& info, const ServerNeeds& needs, std::int64_t top) {
     const net::HttpAnswer answer = server.get("/weight_info");
+    if (answer.status == 200)
+      info.weights =
+          version_of_label(text_in(object_in(answer.body, server.url() + "/weight_info"), "weight_version"));
+    if (!needs.reloads) return;
     if (answer.status != 200)
-      throw UnfitServer(fmt::format("{}: it does not take new weights (/weight_info: status {}); {}",
-                                    server.url(), answer.status, how_to_start(top)));
+      throw UnfitServer("{}: it does not take new weights (/weight_info: status {}); {}", server.url(),
+                        answer.status, how_to_start(top));
     // A trainer that was killed while weights changed left it waiting.
     const Json paused = object_in(server.fetch("/is_paused"), server.url() + "/is_paused");
     if (formats::flag_or(paused, "is_paused", false)) step(server, "resume", "/resume", "{}");
@@ -196,8 +212,8 @@ class VllmApi final : public ServerApi {
                                Json(info.model).dump()));
     if (answer.status == 403 || answer.status == 404) {
       if (needs.writes)
-        throw UnfitServer(fmt::format("{}: it has no {} (status {}); {}", server.url(), kGenerate,
-                                      answer.status, how_to_start(top)));
+        throw UnfitServer("{}: it has no {} (status {}); {}", server.url(), kGenerate, answer.status,
+                          how_to_start(top));
       info.compact = false;
       answer = server.post(kCompletions,
                            fmt::format(R"({{"model":{},"prompt":[0,0],"max_tokens":1,"prompt_logprobs":-1}})",
@@ -235,41 +251,6 @@ class VllmApi final : public ServerApi {
     if (!rows.is_array() || rows.size() != 2 || !rows[1].is_object())
       throw BadAnswer("vLLM: two tokens were sent, and the values of their positions are not in the answer");
     return std::ssize(rows[1]);
-  }
-
-  // Values must be log-probabilities, and where it writes, those of the model and not of the decoding: the
-  // same state is read, and written from at another temperature.
-  void check_values(Connection& server, const ServerInfo& info, const ServerNeeds& needs,
-                    std::int64_t top) const {
-    const std::vector<std::int32_t> zero = {0};
-    const std::int32_t k =
-        static_cast<std::int32_t>(std::min<std::int64_t>({info.most_top - 1, 16, real_ids_}));
-    if (k < 1) return;
-    StateValues values;
-    try {
-      values = read(server, info, {.prompt_ids = zero, .responses = {zero}, .k = k}).answer.values;
-    } catch (const BadAnswer& error) {
-      throw UnfitServer(fmt::format("{}: {}; {} --logprobs-mode raw_logprobs", server.url(), error.what(),
-                                    how_to_start(top)));
-    }
-    double sum = 0;
-    for (const float value : values.top_logits_NK) sum += std::isnan(value) ? 0 : std::exp(value);
-    const auto refuse = [&](const char* what) {
-      return UnfitServer(
-          fmt::format("{}: {}; {} --logprobs-mode raw_logprobs", server.url(), what, how_to_start(top)));
-    };
-    if (sum > 1.05) throw refuse("it sends logits in place of log-probabilities");
-    if (!needs.writes) return;
-    const std::vector<std::int32_t> one_sample = {0};
-    const Sampling hot{.decoding = {.temperature = 4}, .max_new_tokens = 1};
-    const Rollout written =
-        write(server, info,
-              {.prompt_ids = zero, .samples = one_sample, .sampling = &hot, .capture = {.k = k}})
-            .rollout;
-    // 0.25: past what 16-bit arithmetic does to one state, and less than what a temperature of 4 does to one
-    // that is not all but certain.
-    if (std::abs(written.top_logits_NK.at(0) - values.top_logits_NK.at(0)) > 0.25)
-      throw refuse("its log-probabilities are those after temperature and top-p");
   }
 
   Way way_of(const ServerInfo& info, const ReadRequest& request, std::int64_t tokens) const {
@@ -345,7 +326,7 @@ class VllmApi final : public ServerApi {
       if (formats::flag_or(answer, "success", false)) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
-    throw BadAnswer(fmt::format("{}: vLLM did not clear its prefix cache in 20 attempts", server.url()));
+    throw BadAnswer("{}: vLLM did not clear its prefix cache in 20 attempts", server.url());
   }
 
   std::int32_t real_ids_;
