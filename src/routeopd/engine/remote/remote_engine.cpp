@@ -138,12 +138,12 @@ std::map<std::string, std::int64_t> RemoteEngine::take_counts() {
 
 // Of an answer with k values and `columns` gathered ones at each row; hidden states beside them. Ours has 4
 // bytes a value, JSON some 70; where ids are looked up in more values than were asked for, those are bounded
-// by the client's own limit.
+// by the client's own limit. Rows are those of prompts, too: vLLM answers at all positions.
 std::int64_t RemoteEngine::most_bytes(std::int64_t rows, std::int64_t k, std::int64_t columns) const {
   constexpr std::int64_t kSpare = 4LL << 20U, kWidestHidden = 4LL * (1 << 16), kJsonValue = 256,
-                         kLookedUp = 512LL << 20U;
+                         kLookedUp = 8 * kMostBytesOfAllIds;
   if (api_->capabilities().hidden_states) return kSpare + rows * (8 * (k + 2) + 4 * columns + kWidestHidden);
-  return kSpare + rows * kJsonValue * (k + 2) + (columns > 1 ? kLookedUp : 0);
+  return kSpare + rows * kJsonValue * (k + 2) + (columns > 0 ? kLookedUp : 0);
 }
 
 Rollout RemoteEngine::write_responses(std::span<const Prompt> prompts, const Sampling& sampling,
@@ -192,19 +192,19 @@ Answer RemoteEngine::read_responses(const Rollout& rollout, const ScoreRequest& 
                      .gather_ids_NG = {},
                      .gather_columns = request.gather_columns,
                      .hidden = request.hidden};
-    std::int64_t rows = 0;
+    std::int64_t rows = 0, tokens = 0;
     for (std::size_t b = items[i].first; b < items[i].end; ++b) {
       const Response& response = rollout.responses_B[b];
       read.responses.push_back(std::span(rollout.id_N)
                                    .subspan(static_cast<std::size_t>(response.first_state),
                                             static_cast<std::size_t>(response.length)));
       rows += response.length;
+      tokens += std::ssize(read.prompt_ids) + response.length;
     }
     read.gather_ids_NG =
         request.gather_ids_NG.subspan(static_cast<std::size_t>(first.first_state * request.gather_columns),
                                       static_cast<std::size_t>(rows * request.gather_columns));
-    // Some servers answer the prompt's positions too.
-    server.limit_answer(most_bytes(std::ssize(read.prompt_ids) + rows, request.k, request.gather_columns));
+    server.limit_answer(most_bytes(tokens, request.k, request.gather_columns));
     ReadAnswer answer = api_->read(server, info, read);
     check_version(server, answer.version);
     add_counts(answer.counts);

@@ -35,8 +35,19 @@ struct ServerInfo {
   std::int64_t max_positions = 0;       // 0: not told
   std::int64_t most_top = 0;            // widest top-k that it answers; 0: no bound known
   bool per_position_ids = false;        // gives values at ids of each position's own
+  std::int64_t all_ids = 0;             // width of a row of all its ids; 0: it does not give those
+  bool compact = true;                  // vLLM: has /inference/v1/generate; else it only scores
+  bool seeds = true;                    // SGLang: a request's seed decides what it writes
   std::optional<std::int64_t> weights;  // version of the weights that it has; none: it cannot say
 };
+
+// What all ids of the tokens of one answer may take, where a server has no other way to tell values at given
+// ids: some dozens of answers are in flight at once. An answer's limit of bytes must not be lower.
+inline constexpr std::int64_t kMostBytesOfAllIds = 64LL << 20U;
+
+// The version of weights whose name is not one that reload() gave: those that a server was started with, or
+// those of a reload that failed half-way.
+inline constexpr std::int64_t kForeignVersion = -1;
 
 using Counts = std::map<std::string, std::int64_t>;
 
@@ -54,12 +65,13 @@ struct ReadRequest {
   std::span<const std::int32_t> prompt_ids;
   std::vector<std::span<const std::int32_t>> responses;
   std::int32_t k = 0;
-  std::span<const std::int32_t> gather_ids_NG;  // -1 pads
+  std::span<const std::int32_t> gather_ids_NG{};  // -1 pads
   std::int64_t gather_columns = 0;
   bool hidden = false;
 };
 
-// The version that an answer names is that of the weights that computed it; none: the server cannot say.
+// The version that an answer names is that of the weights that computed it, the oldest where there were
+// several; none: the server cannot say.
 struct WrittenAnswer {
   Rollout
       rollout;  // responses in the order of the samples, all of prompt 0; prompt_ids_P and address_N empty
