@@ -2,7 +2,7 @@
 """`routeopd train` on a live vLLM, beside the local engine: student and teacher each on a vLLM server, weights refreshed after every
 step; then the teacher alone.
 
-    remote_vllm.py PROGRAM TORCH_TESTS VLLM_PYTHON SOURCE [--model STUDENT TEACHER [--quick]]
+    remote_vllm.py PROGRAM TORCH_TESTS VLLM_PYTHON SOURCE [--model STUDENT TEACHER]
 
 On the laboratory pair three steps each; with --model on those directories, one step. Values that vLLM reads must be ours to 2e-4;
 mismatch mass on fixed states must fall as it does locally (other random numbers: compared with a margin of a quarter of the fall).
@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -42,7 +43,7 @@ class Vllm:
                        "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
         self.process = subprocess.Popen(
             [arguments.python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--served-model-name", "m", "--host",
-             "127.0.0.1", "--port", str(self.port), "--dtype", "float32", "--max-model-len", "512", "--max-logprobs", "64",
+             "127.0.0.1", "--port", str(self.port), "--dtype", "float32", "--max-model-len", "256", "--max-logprobs", "64",
              "--enforce-eager", "--enable-scale-out"], stdout=open(log, "wb"), stderr=subprocess.STDOUT, env=environment)
 
     def wait(self):
@@ -81,14 +82,17 @@ def train(out, steps, *values):
 
 with tempfile.TemporaryDirectory() as directory:
     root = pathlib.Path(directory)
-    base, teacher = arguments.model or [arguments.source / "lab/base", arguments.source / "lab/teacher"]
+    base, teacher = arguments.model or [root / "base", root / "teacher"]
     steps = 1 if arguments.model else 3
-    common = []
+    common = [f"student.path={base}", f"teacher.path={teacher}"]
+    if not arguments.model:
+        shutil.copytree(arguments.source / "lab/teacher", teacher)
+        subprocess.run([arguments.python, pathlib.Path(__file__).parent / "widen_heads.py", arguments.source / "lab/base", base], check=True)
     if arguments.model:
         problems = root / "problems.jsonl"
         problems.write_text("".join(json.dumps({"id": i, "problem": f"Tom has {i + 3} apples and buys {i + 4} more. How many has he?"}) + "\n"
                                     for i in range(16)))
-        common = [f"student.path={base}", f"teacher.path={teacher}", f"data.prompts={problems}", "data.template=chat", "objective.k=32",
+        common += [f"data.prompts={problems}", "data.template=chat", "objective.k=32",
                   "rollout.prompts_per_step=4", "rollout.n=2", "rollout.max_new_tokens=24", "optimizer.lr=2e-5", "probe.states=64"]
     servers = [Vllm(base, root / "student.log"), Vllm(teacher, root / "teacher.log")]
     try:
@@ -96,6 +100,8 @@ with tempfile.TemporaryDirectory() as directory:
             server.wait()
         subprocess.run([arguments.tests, "--gtest_filter=LiveVllm.*"], check=True,
                        env={**os.environ, "ROUTEOPD_LIVE_VLLM": servers[1].url, "ROUTEOPD_LIVE_MODEL": str(teacher)})
+        subprocess.run([arguments.tests, "--gtest_filter=Bfloat16GradientOfRealModels.*"], check=True,
+                       env={**os.environ, "ROUTEOPD_LIVE_PAIR": f"{base}:{teacher}"}) if arguments.model else None
         student_on = ["rollout.engine=vllm", f'rollout.urls=["{servers[0].url}"]']
         teacher_on = ["teacher.engine=vllm", f'teacher.urls=["{servers[1].url}"]']
         _, local = train(root / "local", steps, *common)

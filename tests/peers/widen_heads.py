@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """widen_heads.py FROM TO: a Qwen3 directory with heads of 32 that computes what one with heads of 16 does.
 
-vLLM 0.32 for CPUs has no attention for heads of 16, which the laboratory's pair has. Dimension i of a head goes to
+vLLM 0.32 for CPUs has no attention for heads of 16, which the laboratory's base model has. Dimension i of a head goes to
 2i and i + 8 to 2i + 16, where rotary embeddings have the same frequencies; the other dimensions are zero. The norms of
 queries and keys then divide by a root mean square that is smaller by sqrt(2), so their weights are, too; queries are
 scaled up by sqrt(2) for attention's own 1/sqrt(32). The norms' epsilon counts twice: 5e-7 of a value.
