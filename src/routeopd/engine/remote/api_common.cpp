@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/engine/remote/api_common.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -18,14 +19,18 @@ void check_log_probabilities(const ServerApi& api, Connection& server, const Ser
   if (sum > 1.05)
     throw UnfitServer("{}: it sends logits in place of log-probabilities; {}", server.url(), how);
   if (!writes) return;
-  const Sampling hot{.decoding = {.temperature = 4}, .max_new_tokens = 1};
+  const Sampling hot{.decoding = {.temperature = 2}, .max_new_tokens = 1};  // vLLM takes no higher one
   const Rollout written =
       api.write(server, info,
                 {.prompt_ids = zero, .samples = zero, .sampling = &hot, .capture = {.k = k, .hidden = false}})
           .rollout;
-  // 0.25: past what 16-bit arithmetic does to one state, and less than what a temperature of 4 does to one
-  // that is not all but certain.
-  if (std::abs(written.top_logits_NK.at(0) - values.top_logits_NK.at(0)) > 0.25F)
+  // A temperature of 2 halves what lies between the best and the worst value; 16-bit arithmetic does not.
+  const auto spread = [](const std::vector<float>& logits) {
+    const auto worst = std::find_if(logits.rbegin(), logits.rend(), [](float x) { return std::isfinite(x); });
+    return worst == logits.rend() ? 0.0F : logits.front() - *worst;
+  };
+  const float read = spread(values.top_logits_NK), sampled = spread(written.top_logits_NK);
+  if (std::abs(read - sampled) > std::max(0.05F, read / 4))
     throw UnfitServer("{}: its log-probabilities are those after temperature and top-p; {}", server.url(),
                       how);
 }
