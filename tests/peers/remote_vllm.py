@@ -75,8 +75,9 @@ def train(out, steps, *values):
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     masses = [json.loads(line)["mass"] for line in (out / "probe.jsonl").read_text().splitlines()]
     print(f"  {out.name}: {time.monotonic() - begin:.0f} s; mass on fixed states " + " -> ".join(f"{mass:.4f}" for mass in masses))
-    print(f"    servers {lines[-1]['servers']}, validity {lines[-1]['validity']}, gap {lines[-1].get('engine_gap')}, retained mass "
-          f"{lines[-1]['student_mass']:.4f} {lines[-1]['teacher_mass']:.4f}", flush=True)
+    for line in lines:
+        print(f"    servers {line['servers']}, validity {line['validity']}, gap {line['engine_gap']}, retained mass "
+              f"{line['student_mass']:.4f} {line['teacher_mass']:.4f}", flush=True)
     return lines, masses
 
 
@@ -105,7 +106,7 @@ with tempfile.TemporaryDirectory() as directory:
         student_on = ["rollout.engine=vllm", f'rollout.urls=["{servers[0].url}"]']
         teacher_on = ["teacher.engine=vllm", f'teacher.urls=["{servers[1].url}"]']
         _, local = train(root / "local", steps, *common)
-        runs = {"both": student_on + teacher_on, "teacher": teacher_on,
+        runs = {"both": student_on + teacher_on, "teacher-alone": teacher_on,
                 "learner-values": student_on + teacher_on + ["rollout.student_values=learner"]}
         for name, values in runs.items():
             lines, masses = train(root / name, steps, *common, *values)
