@@ -244,8 +244,8 @@ class VllmApi final : public ServerApi {
     const Json answer = object_in(body, "vLLM");
     const Json* from = &answer;
     const Json& choices = formats::value_or_null(answer, "choices");
-    if (!answer.contains("prompt_logprobs") && choices.is_array() && !choices.empty() &&
-        choices[0].is_object())
+    if (formats::value_or_null(answer, "prompt_logprobs").is_null() && choices.is_array() &&
+        !choices.empty() && choices[0].is_object())
       from = &choices[0];
     const Json& rows = formats::value_or_null(*from, "prompt_logprobs");
     if (!rows.is_array() || rows.size() != 2 || !rows[1].is_object())
