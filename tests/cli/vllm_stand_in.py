@@ -202,6 +202,8 @@ class StandIn:
         choice = {"index": 0, "finish_reason": "length"}
         if compact:
             choice["weight_versions"] = [{"version": self.named(), "start": 0, "end": 1}]
+        if asked.get("temperature", 1) > 2:
+            return 400, {"error": {"message": f"temperature must be in [0, 2], got {asked['temperature']}."}}
         top, given = asked.get("prompt_logprobs"), asked.get("prompt_logprob_token_ids")
         if given is not None and not self.per_position:
             return 400, {"error": {"message": "prompt_logprob_token_ids needs the V2 model runner"}}

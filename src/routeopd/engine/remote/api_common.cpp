@@ -18,14 +18,16 @@ void check_log_probabilities(const ServerApi& api, Connection& server, const Ser
   if (sum > 1.05)
     throw UnfitServer("{}: it sends logits in place of log-probabilities; {}", server.url(), how);
   if (!writes) return;
-  const Sampling hot{.decoding = {.temperature = 4}, .max_new_tokens = 1};
+  const Sampling cold{.decoding = {.temperature = 0.25}, .max_new_tokens = 1};
   const Rollout written =
-      api.write(server, info,
-                {.prompt_ids = zero, .samples = zero, .sampling = &hot, .capture = {.k = k, .hidden = false}})
+      api.write(
+             server, info,
+             {.prompt_ids = zero, .samples = zero, .sampling = &cold, .capture = {.k = k, .hidden = false}})
           .rollout;
-  // 0.25: past what 16-bit arithmetic does to one state, and less than what a temperature of 4 does to one
-  // that is not all but certain.
-  if (std::abs(written.top_logits_NK.at(0) - values.top_logits_NK.at(0)) > 0.25F)
+  // From the best value to the last it would be four times as far; 16-bit arithmetic moves either by less than
+  // a half. Where values are all but equal, the temperature changes little.
+  const auto spread = [](const std::vector<float>& values_K) { return values_K.front() - values_K.back(); };
+  if (spread(written.top_logits_NK) > 2 * spread(values.top_logits_NK) + 0.5F)
     throw UnfitServer("{}: its log-probabilities are those after temperature and top-p; {}", server.url(),
                       how);
 }
