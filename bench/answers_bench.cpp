@@ -1,5 +1,5 @@
-// How fast the answers of vLLM and SGLang are read on one thread, in MB/s: scores of 16,384 tokens with 32 values
-// each, made here.
+// How fast the answers of vLLM and SGLang are read on one thread, in MB/s: scores of 16,384 tokens with 32
+// values each, made here.
 //
 //   answers_bench
 //

@@ -24,8 +24,8 @@ void check_log_probabilities(const ServerApi& api, Connection& server, const Ser
              server, info,
              {.prompt_ids = zero, .samples = zero, .sampling = &cold, .capture = {.k = k, .hidden = false}})
           .rollout;
-  // From the best value to the last it would be four times as far; 16-bit arithmetic moves either by less than
-  // a half. Where values are all but equal, the temperature changes little.
+  // From the best value to the last it would be four times as far; 16-bit arithmetic moves either by less
+  // than a half. Where values are all but equal, the temperature changes little.
   const auto spread = [](const std::vector<float>& values_K) { return values_K.front() - values_K.back(); };
   if (spread(written.top_logits_NK) > 2 * spread(values.top_logits_NK) + 0.5F)
     throw UnfitServer("{}: its log-probabilities are those after temperature and top-p; {}", server.url(),
