@@ -14,9 +14,9 @@
 //   - minus infinity is sent as -9999, and so is NaN, but without a rank;
 //   - a temperature above 2 is refused;
 //   - on CPUs, reload_weights leaves a head that is tied to the embedding as it was (its packed copy is not
-//     made again; the log says "ParallelLMHead: Failed to load weights"): answers are then of new layers under an
-//     old head, 0.04 off after three steps of the laboratory's pair, and name the new version. A directory
-//     with tie_word_embeddings false and a lm_head.weight of its own reloads to 5e-6.
+//     made again; the log says "ParallelLMHead: Failed to load weights"): answers are then of new layers
+//     under an old head, 0.04 off after three steps of the laboratory's pair, and name the new version. A
+//     directory with tie_word_embeddings false and a lm_head.weight of its own reloads to 5e-6.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/ranges.h>
 
