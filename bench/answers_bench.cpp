@@ -1,5 +1,5 @@
-// How fast the answers of vLLM and SGLang are read on one thread, in MB/s: scores of 16,384 tokens with 32 values
-// each, made here.
+// How fast the answers of vLLM and SGLang are read on one thread, in MB/s: scores of 16,384 tokens with 32
+// values each, made here.
 //
 //   answers_bench
 //
@@ -49,9 +49,9 @@ std::string sglang_answer() {
       fmt::format_to(std::back_inserter(top), "{}[{},{},null]{}", j == 0 ? ",[" : ",", value_at(n, j),
                      id_at(n, j), j + 1 == kValues ? "]" : "");
   }
-  return fmt::format(
-      R"({{"text":"","meta_info":{{"weight_version":"7","input_token_logprobs":[{}],"input_top_logprobs":[{}]}}}})",
-      own, top);
+  return fmt::format(R"({{"text":"","meta_info":{{"weight_version":"7","input_token_logprobs":[{}],)"
+                     R"("input_top_logprobs":[{}]}}}})",
+                     own, top);
 }
 
 template <class Read>

@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as a server's answer; the first chooses what was asked of which kind of server. What is
-// accepted must have the sizes that its rows say, real ids, and values that are none above 0 where it is usable.
+// libFuzzer: any bytes as a server's answer; the first chooses what was asked of which kind of server. What
+// is accepted must have the sizes that its rows say, real ids, and no value above 0 but for rounding.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <cstdint>

@@ -34,9 +34,9 @@ class StandIn:
     """Listens at 127.0.0.1. `faults`: {name: numbers of the answers that have it, counted from 0 among those of its kind}, or
     {name: None} for all. `widest`: --max-logprobs, -1 for all ids. `per_position`: has prompt_logprob_token_ids, as on GPUs."""
 
-    def __init__(self, port_behind, shape="vllm", faults=None, widest=64, per_position=False, scale_out=True, port=0):
+    def __init__(self, port_behind, shape="vllm", faults=None, widest=64, per_position=False, scale_out=True, positions=256, port=0):
         self.port_behind, self.shape, self.faults = port_behind, shape, dict(faults or {})
-        self.widest, self.per_position, self.scale_out = widest, per_position, scale_out
+        self.widest, self.per_position, self.scale_out, self.positions = widest, per_position, scale_out, positions
         self.label, self.old_label, self.paused, self.reloads = "default", "default", False, 0
         self.asked = []  # paths, in order
         self.counted, self.lock = {}, threading.Lock()
@@ -44,6 +44,7 @@ class StandIn:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # an answer's head and body are sent apart, and would wait for each other
 
             def log_message(self, *_):
                 pass
@@ -72,7 +73,7 @@ class StandIn:
         self.server.daemon_threads = True
         self.server.handle_error = lambda *_: None  # clients go away
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     def end(self):
         self.server.shutdown()
@@ -119,15 +120,15 @@ class StandIn:
         return self.spoiled(answer) if len(tokens) > 2 else answer  # two tokens are what a client asks about the server
 
     def spoiled(self, rows):
+        """The third state from the end: scores in vLLM's shapes begin with those of the prompt."""
         if self.has("nan"):
-            rows[1][1][0][1] = None
+            rows[-3][1][0][1] = None
         if self.has("minus_inf"):
-            rows[1][1][-1][1] = -9999.0
+            rows[-3][1][-1][1] = -9999.0
         if self.has("misaligned"):
-            rows[1][0][0] += 1
-            rows[1][1][:] = [value for value in rows[1][1] if value[0] != rows[1][0][0]]
+            rows[-3][0][0] ^= 1
         if self.has("logits"):
-            rows[1][1][0][1] = 3.5
+            rows[-3][1][0][1] = 3.5
         return rows[:-2] if self.has("short") else rows
 
     def written(self, prompt, k, seed, temperature, top_p, top_k, most, stop, ignore_eos):
@@ -164,7 +165,7 @@ class StandIn:
         if path == "/version":
             return 200, {"version": "0.31.2" if "old" in self.faults else "0.32.0"}
         if path == "/v1/models":
-            return 200, {"object": "list", "data": [{"id": "m", "object": "model", "max_model_len": 256}]}
+            return 200, {"object": "list", "data": [{"id": "m", "object": "model", "max_model_len": self.positions}]}
         if path == "/inference/v1/generate" and self.scale_out:
             return self.vllm_generate(body["token_ids"], body["sampling_params"], compact=True)
         if path == "/inference/v1/generate":
@@ -183,9 +184,7 @@ class StandIn:
         if path == "/reset_prefix_cache":
             return 200, {"success": True}
         if path == "/update_weight_version":
-            if not body["new_version"].startswith("loading") and not self.label.startswith("loading"):
-                self.old_label = self.label
-            elif body["new_version"].startswith("loading"):
+            if body["new_version"].startswith("loading"):
                 self.old_label = self.label
             self.label = body["new_version"]
             return 200, {"success": True, "new_version": self.label}
@@ -199,9 +198,12 @@ class StandIn:
     def vllm_generate(self, tokens, asked, compact):
         if self.paused:
             return 503, {"error": {"message": "paused"}}
-        answer = {"request_id": "r", "model": "m", "prompt_logprobs": None}
-        choice = {"index": 0, "finish_reason": "length",
-                  "weight_versions": [{"version": self.named(), "start": 0, "end": 1}]}
+        answer = {"request_id": "r", "model": "m"}
+        choice = {"index": 0, "finish_reason": "length"}
+        if compact:
+            choice["weight_versions"] = [{"version": self.named(), "start": 0, "end": 1}]
+        if asked.get("temperature", 1) > 2:
+            return 400, {"error": {"message": f"temperature must be in [0, 2], got {asked['temperature']}."}}
         top, given = asked.get("prompt_logprobs"), asked.get("prompt_logprob_token_ids")
         if given is not None and not self.per_position:
             return 400, {"error": {"message": "prompt_logprob_token_ids needs the V2 model runner"}}
@@ -242,7 +244,7 @@ class StandIn:
 
     def sglang(self, path, body):
         if path == "/server_info":
-            return 200, {"version": "0.5.9" if "old" in self.faults else "0.5.23", "max_req_input_len": 250,
+            return 200, {"version": "0.5.9" if "old" in self.faults else "0.5.23", "max_req_input_len": self.positions - 6,
                          "enable_deterministic_inference": True}
         if path == "/model_info":
             return 200, {"model_path": "m", "is_generation": True, "weight_version": self.label}

@@ -69,6 +69,8 @@ class VllmStandIn : public StandInServer {
                    {"token_ids", {5}},
                    {"weight_versions", {{{"version", look_.weights}, {"start", 0}, {"end", 1}}}}};
     Json answer = {{"request_id", "r"}};
+    if (parameters.contains("temperature") && parameters.at("temperature") > 2)
+      return {400, R"({"error":{"message":"temperature must be in [0, 2]"}})"};
     if (parameters.contains("logprobs")) {
       const double temperature = look_.scaled ? parameters.at("temperature").get<double>() : 1;
       Json best = Json::array({entry(5, temperature)});

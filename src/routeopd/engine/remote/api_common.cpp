@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/engine/remote/api_common.h"
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -19,18 +18,16 @@ void check_log_probabilities(const ServerApi& api, Connection& server, const Ser
   if (sum > 1.05)
     throw UnfitServer("{}: it sends logits in place of log-probabilities; {}", server.url(), how);
   if (!writes) return;
-  const Sampling hot{.decoding = {.temperature = 2}, .max_new_tokens = 1};  // vLLM takes no higher one
+  const Sampling cold{.decoding = {.temperature = 0.25}, .max_new_tokens = 1};
   const Rollout written =
-      api.write(server, info,
-                {.prompt_ids = zero, .samples = zero, .sampling = &hot, .capture = {.k = k, .hidden = false}})
+      api.write(
+             server, info,
+             {.prompt_ids = zero, .samples = zero, .sampling = &cold, .capture = {.k = k, .hidden = false}})
           .rollout;
-  // A temperature of 2 halves what lies between the best and the worst value; 16-bit arithmetic does not.
-  const auto spread = [](const std::vector<float>& logits) {
-    const auto worst = std::find_if(logits.rbegin(), logits.rend(), [](float x) { return std::isfinite(x); });
-    return worst == logits.rend() ? 0.0F : logits.front() - *worst;
-  };
-  const float read = spread(values.top_logits_NK), sampled = spread(written.top_logits_NK);
-  if (std::abs(read - sampled) > std::max(0.05F, read / 4))
+  // From the best value to the last it would be four times as far; 16-bit arithmetic moves either by less
+  // than a half. Where values are all but equal, the temperature changes little.
+  const auto spread = [](const std::vector<float>& values_K) { return values_K.front() - values_K.back(); };
+  if (spread(written.top_logits_NK) > 2 * spread(values.top_logits_NK) + 0.5F)
     throw UnfitServer("{}: its log-probabilities are those after temperature and top-p; {}", server.url(),
                       how);
 }

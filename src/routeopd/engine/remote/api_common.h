@@ -51,8 +51,8 @@ inline std::uint64_t response_seed(const Sampling& sampling, std::uint32_t promp
 }
 
 // Values must be log-probabilities, and where the server writes, those of the model and not of the decoding:
-// one state is read, and written from at another temperature. Throws UnfitServer that ends with `how` to start
-// it. `k` values are compared.
+// one state is read, and written from at another temperature. Throws UnfitServer that ends with `how` to
+// start it. `k` values are compared.
 void check_log_probabilities(const ServerApi& api, Connection& server, const ServerInfo& info, bool writes,
                              std::int32_t k, const std::string& how);
 

@@ -30,14 +30,14 @@ struct ServerNeeds {
 
 // What a server said of itself.
 struct ServerInfo {
-  std::string model{};                  // the name that requests give
-  std::string version{};                // of its software
-  std::int64_t max_positions = 0;       // 0: not told
-  std::int64_t most_top = 0;            // widest top-k that it answers; 0: no bound known
-  bool per_position_ids = false;        // gives values at ids of each position's own
-  std::int64_t all_ids = 0;             // width of a row of all its ids; 0: it does not give those
-  bool compact = true;                  // vLLM: has /inference/v1/generate; else it only scores
-  bool seeds = true;                    // SGLang: a request's seed decides what it writes
+  std::string model{};             // the name that requests give
+  std::string version{};           // of its software
+  std::int64_t max_positions = 0;  // 0: not told
+  std::int64_t most_top = 0;       // widest top-k that it answers; 0: no bound known
+  bool per_position_ids = false;   // gives values at ids of each position's own
+  std::int64_t all_ids = 0;        // width of a row of all its ids; 0: it does not give those
+  bool compact = true;             // vLLM: has /inference/v1/generate; else it only scores
+  bool seeds = true;               // SGLang: a request's seed decides what it writes
   // Version of the weights that it has; none: it cannot say.
   std::optional<std::int64_t> weights{};
 };

@@ -1,5 +1,6 @@
 // SGLang's HTTP interface, after the source of 0.5.23: entrypoints/http_server.py, managers/io_struct.py,
-// managers/tokenizer_manager.py, layers/sampler.py. It has not met a live server: SGLang needs an accelerator.
+// managers/tokenizer_manager.py, layers/sampler.py. It has not met a live server: SGLang needs an
+// accelerator.
 //
 // It is asked one response at a time, by /generate with ids.
 //

@@ -11,7 +11,12 @@
 //     the default), over all rows of its head, padded ones included;
 //   - prompts are answered at all their positions, and a request writes one token at least: a sequence of
 //     max_model_len tokens cannot be read;
-//   - minus infinity is sent as -9999, and so is NaN, but without a rank.
+//   - minus infinity is sent as -9999, and so is NaN, but without a rank;
+//   - a temperature above 2 is refused;
+//   - on CPUs, reload_weights leaves a head that is tied to the embedding as it was (its packed copy is not
+//     made again; the log says "ParallelLMHead: Failed to load weights"): answers are then of new layers
+//     under an old head, 0.04 off after three steps of the laboratory's pair, and name the new version. A
+//     directory with tie_word_embeddings false and a lm_head.weight of its own reloads to 5e-6.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/ranges.h>
 
@@ -244,8 +249,8 @@ class VllmApi final : public ServerApi {
     const Json answer = object_in(body, "vLLM");
     const Json* from = &answer;
     const Json& choices = formats::value_or_null(answer, "choices");
-    if (!answer.contains("prompt_logprobs") && choices.is_array() && !choices.empty() &&
-        choices[0].is_object())
+    if (formats::value_or_null(answer, "prompt_logprobs").is_null() && choices.is_array() &&
+        !choices.empty() && choices[0].is_object())
       from = &choices[0];
     const Json& rows = formats::value_or_null(*from, "prompt_logprobs");
     if (!rows.is_array() || rows.size() != 2 || !rows[1].is_object())
