@@ -256,8 +256,11 @@ void write_model_files(const Model& model, const fs::path& directory, const fs::
   for (const char* name : kCarried) {
     if (fs::exists(like / name)) carry_file(like / name, directory / name);
   }
+  std::vector<Parameter> weights = parameters(model);
+  if (options.own_head && model.config.tie_word_embeddings)
+    weights.push_back({formats::head_name(model.config), model.head_VH});
   std::vector<at::Tensor> held;
-  formats::write_weights(directory, views_of(parameters(model), options.dtype, held), options.shard_bytes);
+  formats::write_weights(directory, views_of(weights, options.dtype, held), options.shard_bytes);
 }
 
 void save_model(const Model& model, const fs::path& directory, const fs::path& like,

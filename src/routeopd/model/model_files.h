@@ -34,6 +34,9 @@ struct SaveOptions {
   at::ScalarType dtype = at::kFloat;  // kFloat | kBFloat16 | kHalf, rounded to nearest
   // Larger weights are cut into several files with an index.
   std::int64_t shard_bytes = 50LL * 1000 * 1000 * 1000;
+  // A head that is tied to the embedding is written under its own name, too: for servers that were told that
+  // it is not tied. config.json says nothing of it.
+  bool own_head = false;
 };
 
 // Writes a directory that `transformers` loads: config.json (its dtype as said here) and tokenizer files and

@@ -104,6 +104,7 @@ void check_servers(const ServersSection& servers, const std::string& section) {
 std::unique_ptr<engine::Engine> make_remote_student(const Recipe& recipe, const Inputs& inputs) {
   engine::RemoteOptions options = options_of(recipe, inputs, recipe.rollout, "rollout");
   options.needs.writes = options.needs.reloads = true;
+  options.needs.tied_head = inputs.student.config.tie_word_embeddings;
   std::int64_t longest = 0;
   for (const Prompt& prompt : inputs.prompts) longest = std::max(longest, std::ssize(prompt.ids));
   options.needs.positions = longest + recipe.rollout.max_new_tokens;
@@ -111,9 +112,9 @@ std::unique_ptr<engine::Engine> make_remote_student(const Recipe& recipe, const 
       recipe.rollout.weights.empty() ? fs::path(recipe.out) / "weights" : fs::path(recipe.rollout.weights);
   // As the learner's forward reads them.
   const at::ScalarType dtype = recipe.student.dtype == Dtype::kBfloat16 ? at::kBFloat16 : at::kFloat;
-  options.write_weights = [&student = inputs.student, like = recipe.student.path,
-                           dtype](const fs::path& directory) {
-    model::save_model(student, directory, like, {.dtype = dtype});
+  options.write_weights = [&student = inputs.student, like = recipe.student.path, dtype](
+                              const fs::path& directory, bool own_head) {
+    model::save_model(student, directory, like, {.dtype = dtype, .own_head = own_head});
   };
   return std::make_unique<engine::RemoteEngine>(api_of(recipe.rollout.engine, inputs.real_ids),
                                                 inputs.real_ids, std::move(options));

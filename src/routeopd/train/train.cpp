@@ -11,6 +11,7 @@
 #include "routeopd/base/interrupt.h"
 #include "routeopd/base/system.h"
 #include "routeopd/engine/engine.h"
+#include "routeopd/objective/engine_gap.h"
 #include "routeopd/train/metrics.h"
 #include "routeopd/train/schedule.h"
 #include "routeopd/train/stages.h"
@@ -138,6 +139,12 @@ StepMetrics Run::record(const Experience& experience, const UpdateResult& update
   for (const auto& [name, count] : metrics.servers)
     if (told_.insert(name).second)
       log(fmt::format("servers: {}: {} (said once; metrics.jsonl counts)", name, count));
+  if (const auto share = metrics.engine_gap.find("share");
+      share != metrics.engine_gap.end() && share->second > 0.5 && told_.insert("engine_gap").second)
+    log(fmt::format(
+        "engine_gap: at {:.0f} % of the states the engine's values are more than {} nats from the "
+        "learner's; in float32 its weights are not the student's (said once; docs/training.md)",
+        100 * share->second, objective::kEngineGapThreshold));
   files_.metrics(metrics);
   consistent_ = true;
   const std::string skipped = skipped_text(metrics, update);

@@ -260,6 +260,13 @@ void Fleet::identify() {
   }
 }
 
+bool Fleet::own_head() const {
+  return std::any_of(servers_.begin(), servers_.end(), [](const auto& server) {
+    const std::scoped_lock lock(server->readying);
+    return server->info && server->info->own_head;
+  });
+}
+
 void Fleet::run(std::size_t items, const Work& work) {
   if (items > 0) Shift(*this, items, work).run();
 }

@@ -46,6 +46,9 @@ class Fleet {
   // Asks every server what it is. Throws UserError where one of them cannot be used or reached.
   void identify();
 
+  // Whether one of those that answered wants a tied head under its own name.
+  bool own_head() const;
+
   // Weights that every server takes over before its next work; those that answer do so now, at once. `old`
   // weights may be removed when this returns.
   void take_weights(const ServedWeights& weights);

@@ -100,7 +100,7 @@ void RemoteEngine::refresh() {
   const std::int64_t version = next_version_++;
   const fs::path directory =
       fs::absolute(options_.weights_root) / fmt::format("{}{}", kWeightsPrefix, version);
-  options_.write_weights(directory);
+  options_.write_weights(directory, fleet_.own_head());
   const std::optional<ServedWeights> old =
       std::exchange(weights_, ServedWeights{directory.string(), version});
   fleet_.take_weights(*weights_);

@@ -21,10 +21,10 @@ struct RemoteOptions {
   ServerNeeds needs;
 
   // For a model that learns: where its weights go, seen by the servers under the same name, and who writes
-  // them into a directory that does not exist yet. Without the latter the servers' weights are taken as they
-  // are.
+  // them into a directory that does not exist yet (`own_head`: a tied LM head under its own name, too).
+  // Without the latter the servers' weights are taken as they are.
   std::filesystem::path weights_root;
-  std::function<void(const std::filesystem::path& directory)> write_weights;
+  std::function<void(const std::filesystem::path& directory, bool own_head)> write_weights;
 };
 
 class RemoteEngine : public Engine {

@@ -26,6 +26,7 @@ struct ServerNeeds {
   std::int32_t k = 0;    // of the top-k
   std::int32_t real_ids = 0;
   std::int64_t positions = 0;  // of the longest prompt with its longest response
+  bool tied_head = false;      // the model's LM head is its embedding
 };
 
 // What a server said of itself.
@@ -38,6 +39,8 @@ struct ServerInfo {
   std::int64_t all_ids = 0;        // width of a row of all its ids; 0: it does not give those
   bool compact = true;             // vLLM: has /inference/v1/generate; else it only scores
   bool seeds = true;               // SGLang: a request's seed decides what it writes
+  bool own_head = false;           // vLLM: was told that a tied head is not, and reads it under its own name
+  bool loads_nothing = false;      // vLLM: started with --load-format dummy, which reload() has to change
   // Version of the weights that it has; none: it cannot say.
   std::optional<std::int64_t> weights{};
 };

@@ -15,8 +15,8 @@
 //   - a temperature above 2 is refused;
 //   - on CPUs, reload_weights leaves a head that is tied to the embedding as it was (its packed copy is not
 //     made again; the log says "ParallelLMHead: Failed to load weights"): answers are then of new layers
-//     under an old head, 0.04 off after three steps of the laboratory's pair, and name the new version. A
-//     directory with tie_word_embeddings false and a lm_head.weight of its own reloads to 5e-6.
+//     under an old head, and name the new version. Such a server is refused; one that was told that the head
+//     is not tied is given it under its own name, and reloads it.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/ranges.h>
 
@@ -44,6 +44,11 @@ constexpr std::int64_t kWider = 4;               // times k: a top-k in which gi
 constexpr std::int64_t kCompared = 16;           // values, when a server is asked what it sends
 constexpr const char* kGenerate = "/inference/v1/generate";
 constexpr const char* kCompletions = "/v1/completions";
+
+// What its head and the weights of its start must be on a CPU, for a model with a tied head.
+constexpr const char* kUntied =
+    "--load-format dummy --hf-overrides '{\"tie_word_embeddings\": false}' (the weights come from the "
+    "trainer)";
 
 std::string how_to_start(std::int64_t top) {
   return fmt::format(
@@ -142,11 +147,14 @@ class VllmApi final : public ServerApi {
   }
 
   // While weights change, their name says so: a reload that fails half-way leaves no answers that look right.
-  void reload(Connection& server, const ServerInfo& /*info*/, const std::string& directory,
+  void reload(Connection& server, const ServerInfo& info, const std::string& directory,
               std::int64_t version) const override {
     step(server, "pause", "/pause?mode=wait", "{}");
     try {
       set_version(server, fmt::format("loading {}", version));
+      if (info.loads_nothing)
+        step(server, "change its load format", "/collective_rpc",
+             R"({"method":"update_config","kwargs":{"overrides":{"load_config":{"load_format":"auto"}}}})");
       step(server, "take over new weights", "/collective_rpc",
            Json{{"method", "reload_weights"}, {"kwargs", {{"weights_path", directory}}}}.dump());
       reset_prefix_cache(server);
@@ -207,6 +215,25 @@ class VllmApi final : public ServerApi {
     // A trainer that was killed while weights changed left it waiting.
     const Json paused = object_in(server.fetch("/is_paused"), server.url() + "/is_paused");
     if (formats::flag_or(paused, "is_paused", false)) step(server, "resume", "/resume", "{}");
+    read_start(server, info, needs, top);
+  }
+
+  // How it was started. Where it cannot say, nothing is assumed.
+  static void read_start(Connection& server, ServerInfo& info, const ServerNeeds& needs, std::int64_t top) {
+    const net::HttpAnswer answer = server.get("/server_info?config_format=json");
+    if (answer.status != 200) return;
+    const Json about = object_in(answer.body, server.url() + "/server_info");
+    const auto part = [](const Json& object, const char* key) {
+      return object.is_object() ? formats::value_or_null(object, key) : Json();
+    };
+    const Json config = part(about, "vllm_config"),
+               overrides = part(part(config, "model_config"), "hf_overrides");
+    info.loads_nothing = part(part(config, "load_config"), "load_format") == "dummy";
+    info.own_head = needs.tied_head && part(overrides, "tie_word_embeddings") == false;
+    if (needs.tied_head && !info.own_head && part(part(config, "device_config"), "device") == "cpu")
+      throw UnfitServer(
+          "{}: vLLM on a CPU keeps the LM head of its start where it is tied to the embedding; {} {}",
+          server.url(), how_to_start(top), kUntied);
   }
 
   // A request for all ids of one position is answered, or refused with the widest that would be.
