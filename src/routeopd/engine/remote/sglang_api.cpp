@@ -1,17 +1,21 @@
-// SGLang's HTTP interface, after the source of 0.5.23: entrypoints/http_server.py, managers/io_struct.py,
-// managers/tokenizer_manager.py, layers/sampler.py. It has not met a live server: SGLang needs an
-// accelerator.
+// SGLang's HTTP interface, meant for 0.5.23. It has not met a live server: SGLang needs an accelerator. Nor
+// was it written beside that release: what follows was read in copies of SGLang's source of 2025 and 2026
+// whose release is not known.
 //
 // It is asked one response at a time, by /generate with ids.
 //
-// Facts that requests depend on, read in its source:
+// Facts that requests depend on, read there:
 //   - with logprob_start_len s, entry i of input_token_logprobs is about token s + i, and entry 0 is null;
+//   - answers name weight_version as it is when a request ends; /update_weights_from_disk takes a lock that
+//     requests hold, so no answer is of two;
+//   - /server_info has the arguments, max_req_input_len and the version; /get_server_info is its older name;
+//   - with speculative decoding, values of written tokens are those after the temperature, unless
+//     SGLANG_RETURN_ORIGINAL_LOGPROB=1, and minus infinity is the lowest float.
+// Taken to be so, and to be looked up or tried first when a server is at hand:
+//   - the same two hold for the plain sampler (identify() finds out about the first);
 //   - values at given ids (token_ids_logprob) are one set for all positions of a request;
-//   - values of written tokens are those after the temperature, unless SGLANG_RETURN_ORIGINAL_LOGPROB=1;
 //   - sampling_seed is read with --enable-deterministic-inference alone;
-//   - minus infinity is sent as the lowest float, or, where it was not clamped, as null, like NaN;
-//   - weight_version is that of the moment when a request ends; /update_weights_from_disk waits until none is
-//     under way, so no answer is of two.
+//   - max_new_tokens 0 reads without writing; NaN, and minus infinity that was not clamped, are sent as null.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/ranges.h>
 
