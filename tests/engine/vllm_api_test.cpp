@@ -343,9 +343,47 @@ TEST(VllmApi, SeedsDependOnTheAddressAlone) {
   EXPECT_EQ(seed(1, 2, 3), seed(1, 2, 3));
 }
 
-void vllm_reload(const StandInServer& server) {
+void vllm_reload(const StandInServer& server, ServerInfo info = {}) {
   Connection connection = server.connect();
-  make_vllm_api(kStandInIds)->reload(connection, {.model = "m"}, "/shared/weights-9", 9);
+  info.model = "m";
+  make_vllm_api(kStandInIds)->reload(connection, info, "/shared/weights-9", 9);
+}
+
+std::string vllm_start(const char* device, const char* load_format, const char* overrides) {
+  return fmt::format(
+      R"({{"vllm_config":{{"device_config":{{"device":"{}"}},"load_config":{{"load_format":"{}"}},)"
+      R"("model_config":{{"hf_overrides":{}}}}}}})",
+      device, load_format, overrides);
+}
+
+// Its reload does not reach the packed copy of a tied head on a CPU.
+TEST(VllmApi, ATiedHeadOnACpuIsRefusedUnlessItIsToldApart) {
+  VllmStandIn server;
+  ServerNeeds tied = kWriterNeeds;
+  tied.tied_head = true;
+  EXPECT_FALSE(vllm_info(server, tied).own_head) << "a server that does not say how it was started";
+  server.on("/server_info", vllm_start("cpu", "auto", "{}"));
+  EXPECT_THAT(vllm_refusal(server, tied),
+              AllOf(HasSubstr("keeps the LM head of its start"), HasSubstr("--load-format dummy"),
+                    HasSubstr(R"(--hf-overrides '{"tie_word_embeddings": false}')")));
+  EXPECT_EQ(vllm_refusal(server, kWriterNeeds), "") << "the head has a weight of its own";
+  server.on("/server_info", vllm_start("cuda", "auto", "{}"));
+  EXPECT_FALSE(vllm_info(server, tied).own_head);
+  server.on("/server_info", vllm_start("cpu", "dummy", R"({"tie_word_embeddings":false})"));
+  const ServerInfo info = vllm_info(server, tied);
+  EXPECT_TRUE(info.own_head);
+  EXPECT_TRUE(info.loads_nothing);
+  EXPECT_FALSE(vllm_info(server, kWriterNeeds).own_head) << "it is written under its own name anyway";
+}
+
+TEST(VllmApi, AServerThatLoadedNothingIsToldToLoad) {
+  const VllmStandIn server;
+  vllm_reload(server, {.loads_nothing = true});
+  const auto asked = server.asked();
+  ASSERT_EQ(asked.size(), 7U);
+  EXPECT_EQ(asked[2].second.at("method"), "update_config");
+  EXPECT_EQ(asked[2].second.at("kwargs").at("overrides").at("load_config").at("load_format"), "auto");
+  EXPECT_EQ(asked[3].second.at("method"), "reload_weights");
 }
 
 TEST(VllmApi, WeightsChangeWhileTheServerWaits) {

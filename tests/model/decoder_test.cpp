@@ -145,6 +145,23 @@ TEST_P(EveryCheckpoint, SavedAndLoadedAgainIsTheSame) {
               ::testing::HasSubstr("exists already"));
 }
 
+// For servers that were told that the head is not tied: two tensors of the same values, and still a directory
+// that loads as it was.
+TEST_P(EveryCheckpoint, ATiedHeadMayHaveItsOwnName) {
+  const TemporaryDirectory directory;
+  save_model(model_, directory.path() / "plain", tiny(GetParam()));
+  save_model(model_, directory.path() / "own", tiny(GetParam()), {.own_head = true});
+  const formats::Safetensors plain(directory.path() / "plain" / "model.safetensors"),
+      own(directory.path() / "own" / "model.safetensors");
+  const bool tied = model_.config.tie_word_embeddings;
+  EXPECT_EQ(plain.find("lm_head.weight") == nullptr, tied);
+  ASSERT_NE(own.find("lm_head.weight"), nullptr);
+  EXPECT_TRUE(at::equal(tensor_of(own, "lm_head.weight"), model_.head_VH.detach()));
+  const auto again = parameters(load_model(directory.path() / "own")), before = parameters(model_);
+  ASSERT_EQ(again.size(), before.size());
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(at::equal(before[i].tensor, again[i].tensor));
+}
+
 INSTANTIATE_TEST_SUITE_P(Tiny, EveryCheckpoint, ::testing::Values("student", "teacher", "untied"),
                          [](const auto& checkpoint) { return std::string(checkpoint.param); });
 

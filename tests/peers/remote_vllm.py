@@ -43,7 +43,7 @@ class Vllm:
                        "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
         self.process = subprocess.Popen(
             [arguments.python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--served-model-name", "m", "--host",
-             "127.0.0.1", "--port", str(self.port), "--dtype", "float32", "--max-model-len", "256", "--max-logprobs", "64",
+             "127.0.0.1", "--port", str(self.port), "--dtype", "float32", "--max-model-len", "256", "--max-logprobs", "128",
              "--enforce-eager", "--enable-scale-out", *more], stdout=open(log, "wb"), stderr=subprocess.STDOUT, env=environment)
 
     def wait(self):

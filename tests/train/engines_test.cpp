@@ -299,6 +299,25 @@ TEST(ServedPair, RoutesAreThoseOfTheLocalEngines) {
   }
 }
 
+// Values that are not the learner's are told, once: a server may name weights that it does not have.
+TEST(EngineGapOfARun, IsSaidWhereTheWeightsAreNotTheStudents) {
+  const TemporaryDirectory directory;
+  const auto lines_of = [](const Recipe& recipe) {
+    const std::string log = bytes_in(fs::path(recipe.out) / "log.txt");
+    std::size_t lines = 0;
+    for (std::size_t at = 0; (at = log.find("engine_gap: at ", at)) != std::string::npos; ++at) ++lines;
+    return lines;
+  };
+  const Recipe scripted = tiny_recipe(directory.path() / "scripted"),
+               local = tiny_recipe(directory.path() / "local");
+  Inputs inputs = scripted_inputs(scripted);
+  Script script;
+  train(scripted, inputs, script.engines());
+  EXPECT_EQ(lines_of(scripted), 1U);
+  run(local);
+  EXPECT_EQ(lines_of(local), 0U);
+}
+
 TEST(ServedPair, TrainsAsTheLocalEnginesDo) {
   const TemporaryDirectory directory;
   Recipe local = tiny_recipe(directory.path() / "local"), served = tiny_recipe(directory.path() / "served");
