@@ -7,7 +7,7 @@
 #   PEERS_TRL=/path/to/python      the same for TRL, which otherwise joins transformers in .venv-peers
 #   PEERS_GRADER=/path/to/python   the same for Math-Verify, which joins transformers as well
 #   PEERS_LMEVAL=/path/to/python   the same for lm-evaluation-harness and .venv-lmeval (1.8 GB)
-#   PEERS_SKIP=vllm,llama,trl,grader,lmeval,soak   leave these out; "engines" leaves out the engines' speed as a whole,
+#   PEERS_SKIP=vllm,llama,trl,grader,lmeval,soak,remote   leave these out; "remote": servers behind the trainer; "engines" leaves out the engines' speed as a whole,
 #                                  "serve" the server's: its load beside vLLM's, lm-evaluation-harness on it, and its soak
 #   SOAK_SECONDS=600               how long the server is soaked
 set -euo pipefail
@@ -49,7 +49,7 @@ if [ -z "${PEERS_GRADER:-}" ]; then
 fi
 # Engines to compare with; named ones are used as they are, others are made unless PEERS_SKIP has them.
 skipped() { case ,$skip, in *,"$1",*) true ;; *) false ;; esac; }
-if ! skipped vllm && { ! skipped engines || ! skipped serve; } && [ -z "${PEERS_VLLM:-}" ]; then
+if ! skipped vllm && { ! skipped engines || ! skipped serve || ! skipped remote; } && [ -z "${PEERS_VLLM:-}" ]; then
   PEERS_VLLM=.venv-vllm/bin/python
   if [ ! -e .venv-vllm/ready ]; then
     echo "peers: making .venv-vllm with vLLM"
@@ -138,7 +138,7 @@ python3 tests/peers/probe_memory.py "$program" "$smollm2-student" "$smollm2" "$s
 # keep the others from being measured.
 short=0
 engine_bench=${program%/*}/bench/engine_bench
-if { ! skipped engines || ! skipped serve; } && [ ! -e "$smollm2-fp32/config.json" ]; then
+if { ! skipped engines || ! skipped serve || ! skipped remote; } && [ ! -e "$smollm2-fp32/config.json" ]; then
   rm -rf "$smollm2-fp32.partial"
   "$PEERS_PYTHON" scripts/make_smollm2.py "$smollm2-fp32.partial" --dtype float32
   mv "$smollm2-fp32.partial" "$smollm2-fp32"
@@ -163,6 +163,26 @@ if [[ ,$skip, == *,grader,* ]]; then
   echo "peers: skipped grading beside Math-Verify (PEERS_SKIP)"
 else
   SHARED=$shared python3 tests/peers/grading.py --program "$program" --python "$PEERS_GRADER" || short=1
+fi
+# Servers behind the trainer: what a step on our own costs, and training on a live vLLM beside the local engine.
+if skipped remote; then
+  echo "peers: skipped servers behind the trainer (PEERS_SKIP)"
+else
+  if [ ! -e "$smollm2-fp32-student/config.json" ]; then
+    rm -rf "$smollm2-fp32-student.partial"
+    "$PEERS_PYTHON" scripts/make_smollm2.py "$smollm2-fp32-student.partial" --dtype float32 --drop-layers 8,14,20,22
+    mv "$smollm2-fp32-student.partial" "$smollm2-fp32-student"
+  fi
+  python3 tests/peers/remote_overhead.py "$program" recipes/lab.toml lab/base lab/teacher --rounds 5 --steps 6 || short=1
+  python3 tests/peers/remote_overhead.py "$program" recipes/smollm2.toml "$smollm2-fp32-student" "$smollm2-fp32" \
+    --set data.prompts=lab/heldout.jsonl --bound 1.10 || short=1
+  if skipped vllm; then
+    echo "peers: skipped training on a live vLLM (PEERS_SKIP)"
+  else
+    tests=${program%/*}/tests/torch_tests
+    python3 tests/peers/remote_vllm.py "$program" "$tests" "$PEERS_VLLM" . || short=1
+    python3 tests/peers/remote_vllm.py "$program" "$tests" "$PEERS_VLLM" . --model "$smollm2-fp32-student" "$smollm2-fp32" || short=1
+  fi
 fi
 # The server.
 if skipped serve; then
