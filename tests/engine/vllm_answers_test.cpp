@@ -142,6 +142,11 @@ TEST(VllmAnswers, NanMarksItsStateAlone) {
     EXPECT_EQ(read.answer.values.logsumexp_N[1], 0) << none;
     EXPECT_THAT(read.answer.id_N, ElementsAre(3, 3)) << none;
   }
+  // As vLLM writes NaN among the values of tokens that it samples.
+  const ReadAnswer read = scored(
+      vllm_scored({R"({"3":{"logprob":-0.5,"rank":1},"4":{"logprob":-9999.0,"rank":null}})"}), scoring(1));
+  EXPECT_TRUE(std::isnan(read.answer.values.logsumexp_N[0]));
+  EXPECT_TRUE(read.counts.empty()) << "it is not minus infinity";
 }
 
 TEST(VllmAnswers, FewerPositionsThanTokensAreFewerRows) {

@@ -9,7 +9,6 @@ namespace routeopd::engine {
 namespace {
 
 constexpr float kImpossible = -std::numeric_limits<float>::infinity();
-constexpr double kSentinel = -9999.0;
 constexpr double kMostRounding = 1e-2;  // above 0: of bfloat16 logits near 1, at most
 
 }  // namespace

@@ -14,6 +14,7 @@
 
 namespace routeopd::engine {
 
+inline constexpr double kSentinel = -9999.0;  // what servers write for minus infinity
 inline constexpr float kNotSent = std::numeric_limits<float>::quiet_NaN();
 
 class ValueRows {

@@ -119,7 +119,7 @@ class VllmScoresReader {
       const std::int32_t id = id_of_key(field.key().value().raw());
       double logprob = 0;
       std::int64_t rank = 0;
-      bool has_value = false;
+      bool has_value = false, ranked = false;
       for (auto part : field.value().get_object()) {
         const JsonKey key = part.key();
         if (key == "logprob") {
@@ -128,11 +128,13 @@ class VllmScoresReader {
           logprob = number_or_nan(part.value(), "logprob");
         } else if (key == "rank") {
           JsonValue sent = part.value();
-          rank = is_null(sent) ? 0 : integer_of(sent, "rank");
+          ranked = !is_null(sent);
+          rank = ranked ? integer_of(sent, "rank") : 0;
         }
       }
       if (!has_value) throw BadAnswer(fmt::format("state {}: id {} has no logprob", state, id));
-      rows_.add(id, rows_.log_probability(logprob));
+      // Where NaN is sent as minus infinity is, it has no rank.
+      rows_.add(id, !ranked && logprob <= kSentinel ? kNotSent : rows_.log_probability(logprob));
       if (own < 0 || (asked_.top >= 0 && rank > asked_.top)) own = id;
     }
     if (own < 0) throw BadAnswer(fmt::format("state {}: no value is listed", state));
