@@ -50,11 +50,11 @@ constexpr const char* kUntied =
     "--load-format dummy --hf-overrides '{\"tie_word_embeddings\": false}' (the weights come from the "
     "trainer)";
 
-std::string how_to_start(std::int64_t top) {
+std::string how_to_start(std::int64_t top, const ServerNeeds& needs) {
   return fmt::format(
-      "start it with VLLM_SERVER_DEV_MODE=1 python -m vllm.entrypoints.openai.api_server --model DIR "
+      "start it with {}python -m vllm.entrypoints.openai.api_server --model DIR "
       "--enable-scale-out --max-logprobs {}",
-      top);
+      needs.reloads ? "VLLM_SERVER_DEV_MODE=1 " : "", top);
 }
 
 // The number after `words` in `text`.
@@ -90,10 +90,10 @@ class VllmApi final : public ServerApi {
     read_widths(server, info, needs, good);
     if (info.most_top < least)
       throw UnfitServer("{}: it answers {} log-probabilities per token, and {} are needed; {}", server.url(),
-                        info.most_top, least, how_to_start(good));
+                        info.most_top, least, how_to_start(good, needs));
     const std::int64_t compared = std::min<std::int64_t>({info.most_top - 1, kCompared, real_ids_});
     check_log_probabilities(*this, server, info, needs.writes, static_cast<std::int32_t>(compared),
-                            how_to_start(good) + " --logprobs-mode raw_logprobs");
+                            how_to_start(good, needs) + " --logprobs-mode raw_logprobs");
     return info;
   }
 
@@ -211,7 +211,7 @@ class VllmApi final : public ServerApi {
     if (!needs.reloads) return;
     if (answer.status != 200)
       throw UnfitServer("{}: it does not take new weights (/weight_info: status {}); {}", server.url(),
-                        answer.status, how_to_start(top));
+                        answer.status, how_to_start(top, needs));
     // A trainer that was killed while weights changed left it waiting.
     const Json paused = object_in(server.fetch("/is_paused"), server.url() + "/is_paused");
     if (formats::flag_or(paused, "is_paused", false)) step(server, "resume", "/resume", "{}");
@@ -233,7 +233,7 @@ class VllmApi final : public ServerApi {
     if (needs.tied_head && !info.own_head && part(part(config, "device_config"), "device") == "cpu")
       throw UnfitServer(
           "{}: vLLM on a CPU keeps the LM head of its start where it is tied to the embedding; {} {}",
-          server.url(), how_to_start(top), kUntied);
+          server.url(), how_to_start(top, needs), kUntied);
   }
 
   // A request for all ids of one position is answered, or refused with the widest that would be.
@@ -245,7 +245,7 @@ class VllmApi final : public ServerApi {
     if (answer.status == 403 || answer.status == 404) {
       if (needs.writes)
         throw UnfitServer("{}: it has no {} (status {}); {}", server.url(), kGenerate, answer.status,
-                          how_to_start(top));
+                          how_to_start(top, needs));
       info.compact = false;
       answer = server.post(kCompletions,
                            fmt::format(R"({{"model":{},"prompt":[0,0],"max_tokens":1,"prompt_logprobs":-1}})",
