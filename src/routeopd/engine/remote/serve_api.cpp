@@ -13,6 +13,7 @@ namespace {
 
 constexpr const char* kSafetensors = "application/octet-stream";
 constexpr int kNonFiniteStatus = 422;
+constexpr std::int64_t kWidest = 1 << 20;  // columns of any tensor
 
 using formats::TensorType;
 
@@ -50,6 +51,8 @@ class Tensors {
   template <class T>
   std::vector<T> take(const char* name, std::int64_t rows, std::int64_t columns) const {
     const formats::TensorView* const tensor = find(name);
+    if (columns < 0 || columns > kWidest)  // it may be a number of the server's
+      throw BadAnswer("{}: {} has {} columns; expected at most {}", url_, name, columns, kWidest);
     const std::size_t expected = static_cast<std::size_t>(rows * columns);
     if (tensor == nullptr && expected == 0) return {};
     constexpr TensorType kType = std::is_same_v<T, float> ? TensorType::kF32 : TensorType::kI32;
@@ -183,9 +186,11 @@ class ServeApi : public ServerApi {
     Rollout& rollout = answer.rollout;
     std::int64_t states = 0;
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      if (samples[i] != request.samples[i] || response_lengths[i] < 1)
-        throw BadAnswer("{}/v1/generate: expected response {} with at least a token, got response {} with {}",
-                        server.url(), request.samples[i], samples[i], response_lengths[i]);
+      if (samples[i] != request.samples[i] || response_lengths[i] < 1 ||
+          response_lengths[i] > sampling.max_new_tokens)
+        throw BadAnswer("{}/v1/generate: expected response {} with 1 to {} tokens, got response {} with {}",
+                        server.url(), request.samples[i], sampling.max_new_tokens, samples[i],
+                        response_lengths[i]);
       rollout.responses_B.push_back({.sample = samples[i],
                                      .first_state = states,
                                      .length = response_lengths[i],
