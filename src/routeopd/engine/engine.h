@@ -133,6 +133,10 @@ class Engine {
   // a wider top-k. For the metrics of a step.
   virtual std::map<std::string, std::int64_t> take_counts() { return {}; }
 
+  // Where a line about what happens while it works may go, such as a server that does not answer. `log` is
+  // called from any thread, by one at a time.
+  virtual void tell_to(std::function<void(const std::string&)> /*log*/) {}
+
   // What messages call it: "local", "vllm".
   virtual std::string name() const = 0;
 

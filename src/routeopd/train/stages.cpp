@@ -95,6 +95,12 @@ void Stages::refresh() {
   weights_changed_ = false;
 }
 
+void Stages::tell_to(const std::function<void(const std::string&)>& log) {
+  engines_.student->tell_to(log);
+  for (const TeacherEngine& teacher : engines_.teachers)
+    if (teacher.engine) teacher.engine->tell_to(log);
+}
+
 std::map<std::string, std::int64_t> Stages::take_counts() {
   std::map<std::string, std::int64_t> all;
   for (const auto& [name, count] : engines_.student->take_counts()) all["rollout_" + name] += count;

@@ -29,6 +29,9 @@ class Stages {
   // start, after an update, after resume().
   void refresh();
 
+  // Where the engines tell what happens while they work.
+  void tell_to(const std::function<void(const std::string&)>& log);
+
   // What happened at the servers since the last call: "rollout_timeouts", "teacher_bad_answers".
   std::map<std::string, std::int64_t> take_counts();
 

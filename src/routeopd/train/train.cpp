@@ -117,6 +117,7 @@ Run::Run(const Recipe& recipe, Inputs& inputs, Engines engines, Start start)
     files_.rewind(state_.step);
   }
   if (state_.step == recipe.train.steps) return;
+  stages_.tell_to([this](const std::string& line) { log(line); });
   log(fmt::format("{} steps of {} responses from step {}, arm {}, seed {}, {} threads on {}",
                   recipe.train.steps, recipe.responses(), state_.step, recipe.objective.arm, recipe.seed,
                   at::get_num_threads(), cpu_model()));

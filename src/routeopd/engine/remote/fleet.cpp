@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -17,8 +19,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A piece of work that failed so often while others succeeded will fail again.
+// A piece of work that failed so often, and not because nobody was there, will fail again.
 constexpr int kMostTries = 5;
+
+// Of what a server says of itself: vLLM may list all ids of a vocabulary at one position.
+constexpr std::int64_t kMostBytesOfIdentity = 64LL << 20U;
+
+// Nats between what two servers say of the best ids of a fixed text, in the median: the rounding of 16 bits
+// is well below it, another size or stage of training well above. Neighbouring checkpoints pass.
+constexpr float kSameModel = 0.125F;
+
+// A server that fails again and again with the same trouble is spoken of so often.
+constexpr std::chrono::seconds kToldAgain{60};
+
+// Silence that is longer than a server's first rests.
+constexpr double kSilence = 5;  // seconds
 
 Clock::duration seconds(double count) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(count));
@@ -30,7 +45,8 @@ struct Trouble {
   std::string message;
   std::optional<double> rest;      // seconds that the server asked for
   bool server_may_differ = false;  // it may have been restarted: to be asked again what it is
-  bool at_the_door = false;        // the request was never begun
+  bool not_there = false;          // nobody took the request: says nothing of it, however often
+  bool cut = false;                // may be a server that went away, or what this request does to it
 };
 
 // What the exception that is being handled means; none: another try would not help.
@@ -39,20 +55,23 @@ std::optional<Trouble> trouble_of_current() {
   try {
     throw;
   } catch (const net::HttpFailure& failure) {
+    if (failure.kind() == Kind::kTooLarge) return Trouble{"bad_answers", failure.what(), {}, true};
     if (!net::is_transient(failure.kind())) return std::nullopt;
     const char* const name = failure.kind() == Kind::kTimeout ? "timeouts"
                              : failure.kind() == Kind::kCut   ? "cut_answers"
                                                               : "no_connection";
-    return Trouble{name, failure.what(), {}, true, failure.kind() == Kind::kConnect};
+    return Trouble{
+        name, failure.what(), {}, true, failure.kind() == Kind::kConnect, failure.kind() == Kind::kCut};
   } catch (const ServerError& error) {
     if (!net::is_transient(error.status())) return std::nullopt;
     const bool busy = error.status() == 429 || error.status() == 503;
-    return Trouble{busy ? "too_many_requests" : "server_errors", error.what(), error.retry_after(), false,
-                   busy};
+    const bool behind = error.status() == 502 || error.status() == 504;  // a proxy answers for a server
+    return Trouble{busy ? "too_many_requests" : "server_errors", error.what(), error.retry_after(), behind,
+                   busy || behind};
   } catch (const BadAnswer& error) {
-    return Trouble{"bad_answers", error.what(), {}, true, false};
+    return Trouble{"bad_answers", error.what(), {}, true};
   } catch (const StaleWeights& error) {
-    return Trouble{"stale_weights", error.what(), {}, true, false};
+    return Trouble{"stale_weights", error.what(), {}, true};
   } catch (...) {
     return std::nullopt;
   }
@@ -68,6 +87,10 @@ struct Fleet::Server {
   std::shared_ptr<const ServerInfo> info;  // null: not asked yet
   std::optional<std::int64_t> version;     // of the weights that it was given
   std::atomic<bool> in_doubt = false;      // it may be another one than `info` tells
+
+  // For the log.
+  std::map<std::string, Clock::time_point> told;  // when, by kind of trouble
+  bool last_told_failing = false;
 
   // Of the shift under way.
   int failures = 0;     // in a row
@@ -112,8 +135,10 @@ class Fleet::Shift {
 
   void serve(Server& server, Connection& connection) {
     while (const auto item = next(server)) {
+      bool begun = false;
       try {
         const std::shared_ptr<const ServerInfo> info = fleet_.make_ready(server, connection);
+        begun = begin();
         work_(connection, *info, *item);
         succeeded(server);
       } catch (const Interrupted&) {
@@ -122,7 +147,7 @@ class Fleet::Shift {
         const std::exception_ptr error = std::current_exception();
         const std::optional<Trouble> trouble = trouble_of_current();
         if (trouble) {
-          failed(server, *item, *trouble, error);
+          failed(server, *item, *trouble, error, begun);
         } else {
           failed_for_good(error);
         }
@@ -145,21 +170,33 @@ class Fleet::Shift {
     return item;
   }
 
+  bool begin() {
+    const std::lock_guard lock(mutex_);
+    ++under_way_;
+    return true;
+  }
+
   void succeeded(Server& server) {
     const std::lock_guard lock(mutex_);
     ++done_;
+    --under_way_;
+    fleet_.tell_answers(server);
     server.failures = 0;
     server.trying = false;
     silent_since_.reset();
+    told_silent_ = false;
     changed_.notify_all();
   }
 
-  void failed(Server& server, std::size_t item, const Trouble& trouble, const std::exception_ptr& error) {
+  void failed(Server& server, std::size_t item, const Trouble& trouble, const std::exception_ptr& error,
+              bool begun) {
     fleet_.count(trouble.name);
     const std::lock_guard lock(mutex_);
     waiting_.push_front(item);
+    if (begun) --under_way_;
     server.trying = false;
     ++server.failures;
+    fleet_.tell_fails(server, trouble.name, trouble.message);
     last_trouble_ = trouble.message;
     const auto& options = fleet_.options_;
     const net::RetryRule rule{.first_wait = options.first_rest, .longest_wait = options.longest_rest};
@@ -169,9 +206,8 @@ class Fleet::Shift {
     const bool silent = std::all_of(fleet_.servers_.begin(), fleet_.servers_.end(),
                                     [](const auto& one) { return one->failures > 0; });
     if (silent && !silent_since_) silent_since_ = Clock::now();
-    // Where nobody takes requests it is the servers' trouble, not this piece's.
-    const bool nobody_there = silent && trouble.at_the_door;
-    if (!nobody_there && ++tries_[item] >= kMostTries && !error_) error_ = error;
+    const bool servers_own = trouble.not_there || (trouble.cut && silent);
+    if (!servers_own && ++tries_[item] >= kMostTries && !error_) error_ = error;
     changed_.notify_all();
   }
 
@@ -188,11 +224,18 @@ class Fleet::Shift {
       changed_.wait_for(lock, std::chrono::milliseconds(100));
       if (!silent_since_ || error_) continue;
       if (pending_interrupt() != 0) error_ = std::make_exception_ptr(Interrupted(pending_interrupt()));
-      if (Clock::now() - *silent_since_ > seconds(fleet_.options_.patience))
+      if (under_way_ > 0) continue;
+      const double patience = fleet_.options_.patience;
+      const Clock::duration silence = Clock::now() - *silent_since_;
+      if (!told_silent_ && silence > seconds(std::min(kSilence, patience / 2))) {
+        told_silent_ = true;
+        fleet_.tell(fmt::format("no server answers; the step waits for up to {} s", patience));
+      }
+      if (silence > seconds(patience) && !error_)
         error_ =
             std::make_exception_ptr(UserError("[{}] urls: no server answered for {} s ({}); start one, then "
                                               "go on with --resume, or raise patience",
-                                              fleet_.name_, fleet_.options_.patience, last_trouble_));
+                                              fleet_.name_, patience, last_trouble_));
     }
     if (error_) fleet_.cancelled_ = true;
     changed_.notify_all();
@@ -205,7 +248,11 @@ class Fleet::Shift {
   std::deque<std::size_t> waiting_;
   std::vector<int> tries_;  // that failed, of each piece
   std::size_t done_ = 0;
+  // Requests at servers that were there when they began: not silence, and ended by their own deadline. One
+  // that still waits for a server to say what it is does not count, or silence would never end.
+  std::size_t under_way_ = 0;
   std::optional<Clock::time_point> silent_since_;  // every server's last request failed
+  bool told_silent_ = false;
   std::string last_trouble_;
   std::exception_ptr error_;
 };
@@ -242,7 +289,9 @@ std::shared_ptr<const ServerInfo> Fleet::make_ready(Server& server, Connection& 
   const std::lock_guard lock(server.readying);
   if (server.in_doubt.exchange(false)) server.info.reset();
   if (!server.info) {
+    connection.limit_answer(kMostBytesOfIdentity);
     const auto info = std::make_shared<const ServerInfo>(api_.identify(connection, needs_));
+    if (!needs_.reloads) check_same_model(connection, *info);
     server.version = info->weights;
     server.info = info;
   }
@@ -251,6 +300,60 @@ std::shared_ptr<const ServerInfo> Fleet::make_ready(Server& server, Connection& 
     server.version = weights_->version;
   }
   return server.info;
+}
+
+// Servers of a model that does not learn must have the same weights, all of them, also after a restart. What
+// is no number, or was not sent, is not compared: such states are left out where they are scored.
+void Fleet::check_same_model(Connection& connection, const ServerInfo& info) {
+  const std::int64_t length = std::min<std::int64_t>(16, needs_.positions - 2);
+  if (needs_.real_ids < 2 || length < 1) return;
+  const std::vector<std::int32_t> prompt = {0};
+  std::vector<std::int32_t> text;
+  for (std::int64_t i = 1; i <= length; ++i)
+    text.push_back(static_cast<std::int32_t>(i * 7919 % needs_.real_ids));
+  const StateValues said =
+      api_.read(connection, info, {.prompt_ids = prompt, .responses = {text}, .k = 1}).answer.values;
+  std::vector<float> best, apart;
+  for (std::size_t n = 0; n < std::min(said.logsumexp_N.size(), said.top_logits_NK.size()); ++n)
+    best.push_back(said.top_logits_NK[n] - said.logsumexp_N[n]);
+  const std::lock_guard lock(counting_);
+  if (best_of_first_.empty()) best_of_first_ = best;
+  for (std::size_t n = 0; n < std::min(best.size(), best_of_first_.size()); ++n)
+    if (const float distance = std::abs(best[n] - best_of_first_[n]); !std::isnan(distance))
+      apart.push_back(distance);
+  if (apart.empty()) return;
+  const auto middle = apart.begin() + std::ssize(apart) / 2;
+  std::nth_element(apart.begin(), middle, apart.end());
+  if (*middle > kSameModel)
+    throw UnfitServer(
+        "[{}] urls: {} answers as another model than the first server did ({:.2f} nats apart); expected the "
+        "same weights at all of them, also after a restart",
+        name_, connection.url(), *middle);
+}
+
+// A log that cannot be written is not these threads' trouble: the step's own lines fail next.
+void Fleet::tell(const std::string& line) {
+  const std::lock_guard lock(telling_);
+  if (!options_.tell) return;
+  try {
+    options_.tell(fmt::format("{}: {}", name_, line));
+  } catch (const std::exception&) {
+    options_.tell = {};
+  }
+}
+
+void Fleet::tell_fails(Server& server, const std::string& trouble, const std::string& message) {
+  const auto now = Clock::now();
+  const auto [at, first] = server.told.try_emplace(trouble, now);
+  if (!first && now - at->second < kToldAgain) return;
+  at->second = now;
+  server.last_told_failing = true;
+  tell(message);
+}
+
+void Fleet::tell_answers(Server& server) {
+  if (std::exchange(server.last_told_failing, false))
+    tell(fmt::format("{} answers again", server.endpoint.url));
 }
 
 void Fleet::identify() {
@@ -286,6 +389,7 @@ void Fleet::take_weights(const ServedWeights& weights) {
         if (trouble) {  // run() waits for it, and gives it the weights then
           count(trouble->name);
           servers_[s]->in_doubt = true;
+          tell_fails(*servers_[s], trouble->name, trouble->message);
         } else {
           errors[s] = error;
         }

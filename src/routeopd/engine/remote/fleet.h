@@ -25,6 +25,8 @@ struct FleetOptions {
   std::int32_t requests = 32;     // most in flight at a server
   double request_seconds = 3600;  // of one request
   double first_rest = 0.5, longest_rest = 8;  // seconds, doubled with each failure in a row
+  // Hears when a server fails and answers again, from any thread, one at a time; may be empty.
+  std::function<void(const std::string& line)> tell{};
 };
 
 // The weights that servers must have before they get work.
@@ -60,12 +62,18 @@ class Fleet {
   // What was repeated since the last call, and why.
   Counts take_counts();
 
+  void tell_to(std::function<void(const std::string& line)> tell) { options_.tell = std::move(tell); }
+
  private:
   struct Server;
   class Shift;
 
   std::shared_ptr<const ServerInfo> make_ready(Server& server, Connection& connection);
   std::unique_ptr<Connection> connect(const Server& server) const;
+  void check_same_model(Connection& connection, const ServerInfo& info);
+  void tell(const std::string& line);
+  void tell_fails(Server& server, const std::string& trouble, const std::string& message);
+  void tell_answers(Server& server);
   void count(const std::string& name);
 
   const ServerApi& api_;
@@ -75,8 +83,10 @@ class Fleet {
   std::vector<std::unique_ptr<Server>> servers_;
   std::optional<ServedWeights> weights_;
   std::atomic<bool> cancelled_ = false;
-  std::mutex counting_;
+  std::mutex telling_;   // of options_.tell
+  std::mutex counting_;  // of what follows
   Counts counts_;
+  std::vector<float> best_of_first_;  // what the first server says of a fixed text; empty: not asked
 };
 
 }  // namespace routeopd::engine
