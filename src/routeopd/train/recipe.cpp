@@ -299,8 +299,10 @@ void check_recipe(const Recipe& recipe) {
   if (!recipe.sft()) {
     check_teachers(recipe);
     check_servers(recipe.rollout, "rollout");
-    for (const RunTeacher& teacher : recipe.run_teachers())
+    for (const RunTeacher& teacher : recipe.run_teachers()) {
       check_servers(*teacher.section, teacher.section_name());
+      check_apart(recipe.rollout, *teacher.section, teacher.section_name());
+    }
   }
   routing::check_objective(recipe.objective);
   check_it_can_learn(recipe);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/remote_engines.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -86,7 +89,23 @@ engine::RemoteOptions options_of(const Recipe& recipe, const Inputs& inputs, con
   return options;
 }
 
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
 }  // namespace
+
+void check_apart(const ServersSection& rollout, const ServersSection& teacher, const std::string& section) {
+  if (rollout.engine == EngineKind::kLocal || teacher.engine == EngineKind::kLocal) return;
+  for (const net::Endpoint& one : endpoints_of(rollout, "rollout"))
+    for (const net::Endpoint& other : endpoints_of(teacher, section))
+      if (one.url == other.url)
+        throw UserError(
+            "[{}] urls: {} is in [rollout] too, whose weights change after every step; expected a server of "
+            "the teacher's own",
+            section, other.url);
+}
 
 void check_servers(const ServersSection& servers, const std::string& section) {
   if (servers.engine == EngineKind::kLocal) {
@@ -110,6 +129,9 @@ std::unique_ptr<engine::Engine> make_remote_student(const Recipe& recipe, const 
   options.needs.positions = longest + recipe.rollout.max_new_tokens;
   options.weights_root =
       recipe.rollout.weights.empty() ? fs::path(recipe.out) / "weights" : fs::path(recipe.rollout.weights);
+  options.own_root = recipe.rollout.weights.empty();
+  // Runs of other machines may have the same name.
+  options.run = host_name() + ":" + fs::absolute(recipe.out).lexically_normal().string();
   // As the learner's forward reads them.
   const at::ScalarType dtype = recipe.student.dtype == Dtype::kBfloat16 ? at::kBFloat16 : at::kFloat;
   options.write_weights = [&student = inputs.student, like = recipe.student.path, dtype](

@@ -25,4 +25,7 @@ std::unique_ptr<engine::Engine> make_remote_teacher(const Recipe& recipe, const 
 // cross a network unencrypted. Asks nobody.
 void check_servers(const ServersSection& servers, const std::string& section);
 
+// Throws UserError where a teacher has a server of the student's.
+void check_apart(const ServersSection& rollout, const ServersSection& teacher, const std::string& section);
+
 }  // namespace routeopd::train

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "routeopd/base/hashes.h"
 #include "routeopd/engine/remote/answer_parts.h"
 
 namespace routeopd::engine {
@@ -15,7 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kGatherBytes = 32LL << 20U;  // of one request's hidden states and ids
-constexpr const char* kWeightsPrefix = "routeopd-";
 
 // Versions of one run count up from a random number: no two runs give the same version to other weights.
 std::int64_t first_version() {
@@ -86,20 +86,26 @@ RemoteEngine::~RemoteEngine() {
   std::error_code ignored;
   if (!weights_) return;
   fs::remove_all(weights_->directory, ignored);
-  fs::remove(options_.weights_root, ignored);  // where nothing else is in it
+  if (options_.own_root) fs::remove(options_.weights_root, ignored);  // where nothing else is in it
+}
+
+// Several runs may share the directory.
+std::string RemoteEngine::weights_prefix() const {
+  return fmt::format("routeopd-{}-", sha256(options_.run).substr(0, 12));
 }
 
 void RemoteEngine::refresh() {
   if (!options_.write_weights) return;
   std::error_code ignored;
-  // What a killed process left; nobody else writes under these names.
+  // What a killed process of this run left.
   if (!weights_)
     for (const auto& entry : fs::directory_iterator(options_.weights_root, ignored))
-      if (entry.path().filename().string().starts_with(kWeightsPrefix)) fs::remove_all(entry.path(), ignored);
+      if (entry.path().filename().string().starts_with(weights_prefix()))
+        fs::remove_all(entry.path(), ignored);
   fs::create_directories(options_.weights_root, ignored);
   const std::int64_t version = next_version_++;
   const fs::path directory =
-      fs::absolute(options_.weights_root) / fmt::format("{}{}", kWeightsPrefix, version);
+      fs::absolute(options_.weights_root) / fmt::format("{}{}", weights_prefix(), version);
   options_.write_weights(directory, fleet_.own_head());
   const std::optional<ServedWeights> old =
       std::exchange(weights_, ServedWeights{directory.string(), version});
@@ -108,6 +114,8 @@ void RemoteEngine::refresh() {
 }
 
 void RemoteEngine::check_version(const Connection& server, std::optional<std::int64_t> version) {
+  if (!version && options_.write_weights)
+    throw BadAnswer("{}: its answer does not say which weights it is of", server.url());
   if (!version) return;
   if (options_.write_weights) {
     if (weights_ && *version != weights_->version)

@@ -24,6 +24,8 @@ struct RemoteOptions {
   // them into a directory that does not exist yet (`own_head`: a tied LM head under its own name, too).
   // Without the latter the servers' weights are taken as they are.
   std::filesystem::path weights_root;
+  bool own_root = false;  // nobody else uses it: removed at the end
+  std::string run;        // its name; what a killed process of the same run left under it is removed
   std::function<void(const std::filesystem::path& directory, bool own_head)> write_weights;
 };
 
@@ -40,6 +42,7 @@ class RemoteEngine : public Engine {
   Capabilities capabilities() const override { return api_->capabilities(); }
   std::string name() const override { return api_->name(); }
   std::map<std::string, std::int64_t> take_counts() override;
+  void tell_to(std::function<void(const std::string&)> log) override { fleet_.tell_to(std::move(log)); }
 
  protected:
   Rollout write_responses(std::span<const Prompt> prompts, const Sampling& sampling, const Capture& capture,
@@ -51,6 +54,7 @@ class RemoteEngine : public Engine {
                        std::int64_t columns) override;
 
  private:
+  std::string weights_prefix() const;  // of the names of this run's directories
   void check_version(const Connection& server, std::optional<std::int64_t> version);
   void add_counts(const Counts& counts);
   std::int64_t most_bytes(std::int64_t rows, std::int64_t k, std::int64_t columns) const;
