@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -52,8 +53,8 @@ class Case(unittest.TestCase):
         cls.train("local")
 
     @classmethod
-    def train(cls, name, *values, code=0, more=(), **process):
-        answer = subprocess.run([PROGRAM, "train", RECIPE, "--out", cls.path / name, "--quiet", *settings([*SMALL, *values]), *more],
+    def train(cls, name, *values, code=0, more=(), recipe=RECIPE, **process):
+        answer = subprocess.run([PROGRAM, "train", recipe, "--out", cls.path / name, "--quiet", *settings([*SMALL, *values]), *more],
                                 text=True, capture_output=True, timeout=300, cwd=SOURCE, **process)
         assert answer.returncode == code, f"{name}: exit code {answer.returncode}: {answer.stderr}"
         return answer.stderr
@@ -78,6 +79,9 @@ class Case(unittest.TestCase):
             a, b = (self.path / run / file for run in (local, name))
             self.assertEqual(a.read_bytes(), b.read_bytes(), file)
         self.assertFalse((self.path / name / "weights").exists(), "the weights of the servers are removed at the end")
+
+    def log(self, name):
+        return (self.path / name / "log.txt").read_text()
 
     def wait_for_line(self, name, lines):
         metrics = self.path / name / "metrics.jsonl"
@@ -149,7 +153,49 @@ class Bits(Case):
         self.train("restarted", *student_at(proxy))
         self.assert_as_local("restarted")
         self.assertGreaterEqual(self.servers("restarted")["rollout_cut_answers"], 1)
-        self.assertIn("servers: rollout_cut_answers", (self.path / "restarted" / "log.txt").read_text())
+        for words in ("servers: rollout_cut_answers", f"rollout: {proxy.url}/v1/generate", f"rollout: {proxy.url} answers again"):
+            self.assertIn(words, self.log("restarted"))
+
+    def test_runs_that_share_a_directory_of_weights_leave_each_others_alone(self):
+        shared = self.path / "shared-weights"
+        values = [*student_at(Server(PROGRAM, SOURCE / "lab" / "base", "--reload-root", self.path)), f"rollout.weights={shared}"]
+        process = self.begin("first", *values, "train.steps=1000", "checkpoint.every=1000")
+        self.wait_for_line("first", 2)
+        self.train("second", *student_at(self.student), f"rollout.weights={shared}")
+        self.assert_as_local("second")
+        lines = len(self.metrics("first"))
+        self.wait_for_line("first", lines + 2)
+        self.assertEqual(set(self.servers("first")), set())
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        self.assertTrue(list(shared.iterdir()), "what a killed run leaves")
+        self.train("second", *student_at(self.student), f"rollout.weights={shared}", "train.steps=4", more=["--resume"])
+        self.assertTrue(list(shared.iterdir()), "is for the run itself to remove")
+        self.train("first", *values, f"train.steps={len(self.metrics('first')) + 2}", "checkpoint.every=1000", more=["--resume"])
+        self.assertEqual(list(shared.iterdir()), [])
+
+
+def changed(body, change):
+    """An answer whose header of safetensors, and whose data, `change` has changed."""
+    length, = struct.unpack("<Q", body[:8])
+    header, data = json.loads(body[8:8 + length]), bytearray(body[8 + length:])
+    change(header, data)
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def without_version(header, data):
+    del header["__metadata__"]["weights_version"]
+
+
+def with_length(tokens):
+    def change(header, data):
+        struct.pack_into("<i", data, header["lengths"]["data_offsets"][0], tokens)
+    return change
+
+
+def of_other_weights(header, data):
+    header["__metadata__"]["weights_version"] = "7"
 
 
 class Faults(Case):
@@ -168,14 +214,34 @@ class Faults(Case):
             "too_many_requests": lambda status, body: (429, b'{"error": {"message": "busy"}}', {"headers": {"Retry-After": "1"}}),
             "server_errors": lambda status, body: (500, b"oh"),
             "cut_answers": lambda status, body: (200, body[:200], {"length": len(body)}),
+            "server_errors of a proxy": lambda status, body: (502, b"<h1>Bad Gateway</h1>"),
             "bad_answers": lambda status, body: (200, b"<html>not what you think</html>"),
+            "bad_answers of 1 GB": lambda status, body: (200, bytes(1 << 30)),
+            "bad_answers of no weights": lambda status, body: (200, changed(body, without_version)),
+            "bad_answers too long": lambda status, body: (200, changed(body, with_length(25))),
+            "bad_answers past all bounds": lambda status, body: (200, changed(body, with_length((1 << 31) - 1))),
+            "bad_answers below zero": lambda status, body: (200, changed(body, with_length(-1))),
         }
-        for count, fault in cases.items():
-            with self.subTest(count):
-                proxy, _ = self.spoiled(f"once-{count}", once(fault))
-                self.assert_as_local(f"once-{count}")
-                self.assertEqual(self.servers(f"once-{count}"), {f"rollout_{count}": 1})
+        for fault, spoil in cases.items():
+            with self.subTest(fault):
+                name, count = f"once-{fault.replace(' ', '-')}", fault.split()[0]
+                proxy, _ = self.spoiled(name, once(spoil))
+                self.assert_as_local(name)
+                self.assertEqual(self.servers(name), {f"rollout_{count}": 1})
                 self.assertEqual(proxy.asked["/v1/generate"], 3 * 4 + 1, "four prompts a step, and one again")
+                self.assertRegex(self.log(name), rf"rollout: {proxy.url}.*: .*\n(.*\n)*.* rollout: {proxy.url} answers again\n")
+
+    def test_a_proxy_without_its_server_is_waited_for(self):
+        """A request that a server fails five times ends the run; one that no server has seen does not."""
+        answer = 504, b"no server", {"headers": {"Retry-After": "1"}}
+        self.spoiled("gateway", lambda path, number, status, body:
+                     answer if path == "/v1/generate" and 2 <= number < 12 else (status, body), "rollout.requests=1")
+        self.assert_as_local("gateway")
+        self.assertEqual(self.servers("gateway"), {"rollout_server_errors": 10})
+        log = self.log("gateway")
+        self.assertEqual(log.count("status 504: no server"), 1, log)
+        self.assertEqual(log.count("no server answers; the step waits for up to 600 s"), 1, log)
+        self.assertEqual(log.count("answers again"), 1, log)
 
     def test_slow_answers_run_into_the_deadline(self):
         _, _ = self.spoiled("slow", lambda path, number, status, body:
@@ -185,13 +251,7 @@ class Faults(Case):
 
     def test_stale_weights_are_refused(self):
         def stale(path, number, status, body):
-            if path != "/v1/generate" or number not in (1, 2):
-                return status, body
-            length, = struct.unpack("<Q", body[:8])
-            header = json.loads(body[8:8 + length])
-            header["__metadata__"]["weights_version"] = "7"
-            text = json.dumps(header).encode()
-            return 200, struct.pack("<Q", len(text)) + text + body[8 + length:]
+            return status, changed(body, of_other_weights) if path == "/v1/generate" and number in (1, 2) else body
         self.spoiled("stale", stale)
         self.assert_as_local("stale")
         self.assertEqual(self.servers("stale"), {"rollout_stale_weights": 2})
@@ -229,6 +289,39 @@ class Faults(Case):
         self.train("gone", *student_at(self.student), more=["--resume"])
         self.assert_as_local("gone")
 
+    def test_a_server_that_takes_requests_and_says_nothing_is_no_answer(self):
+        server = Server(PROGRAM, SOURCE / "lab" / "base", "--reload-root", self.path)
+        mute = socket.socket()
+        self.addCleanup(mute.close)
+
+        def silence(path, number, status, body):
+            if path == "/v1/generate" and number == 5:
+                server.end(signal.SIGKILL)
+                mute.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                mute.bind(("127.0.0.1", server.port))
+                mute.listen(64)
+                return 200, body[:10], {"length": len(body)}
+            return status, body
+        _, said = self.spoiled("mute", silence, "rollout.patience=2", "rollout.requests=1", port=server.port, code=1)
+        self.assertIn("no server answered for 2 s", said)
+        self.assertIn("no server answers", self.log("mute"))
+
+    def test_a_request_under_way_is_not_silence(self):
+        """One request takes longer than patience, while all others are refused."""
+        began = []
+
+        def busy(path, number, status, body):
+            if path != "/v1/generate":
+                return status, body
+            if number == 0:
+                began.append(time.monotonic())
+                return status, body, {"pause": 4}
+            refused = not began or time.monotonic() < began[0] + 3.5
+            return (429, b"busy", {"headers": {"Retry-After": "1"}}) if refused else (status, body)
+        self.spoiled("patient", busy, "rollout.patience=1")
+        self.assert_as_local("patient")
+        self.assertGreater(self.servers("patient")["rollout_too_many_requests"], 1)
+
     def test_ctrl_c_while_no_server_answers_saves_the_last_step(self):
         server = Server(PROGRAM, SOURCE / "lab" / "base", "--reload-root", self.path)
         process = self.begin("interrupted", *student_at(server), "train.steps=200")
@@ -250,6 +343,19 @@ class Faults(Case):
         self.addCleanup(proxy.end)
         self.assertIn("keeps its weights", self.train("moved", *teacher_at(proxy), code=1))
 
+    def test_a_teacher_that_comes_back_as_another_model_is_refused(self):
+        teacher = Server(PROGRAM, SOURCE / "lab" / "teacher")
+
+        def restart(path, number, status, body):
+            if path == "/v1/score" and number == 6:
+                teacher.end(signal.SIGKILL)
+                Server(PROGRAM, SOURCE / "lab" / "base", port=teacher.port)
+                return 200, body[:10], {"length": len(body)}
+            return status, body
+        proxy = SpoilingProxy(teacher.port, restart)
+        self.addCleanup(proxy.end)
+        self.assertIn(f"[teacher] urls: {proxy.url} answers as another model", self.train("changed", *teacher_at(proxy), code=1))
+
     def test_a_dead_one_of_two_leaves_its_work_to_the_other(self):
         second = Server(PROGRAM, SOURCE / "lab" / "base", "--reload-root", self.path)
 
@@ -263,6 +369,35 @@ class Faults(Case):
         self.train("survivor", *student_at(self.student, proxy), "rollout.requests=2")
         self.assert_as_local("survivor")
         self.assertGreaterEqual(self.servers("survivor")["rollout_cut_answers"], 1)
+        log = self.log("survivor")
+        self.assertIn(f"rollout: {proxy.url}", log)
+        self.assertNotIn("answers again", log)
+        self.assertNotIn("no server answers", log)
+
+
+class SeveralTeachers(Case):
+    def test_each_has_its_own_engine_key_and_counts(self):
+        """One is local, one on a server that wants a key and fails once."""
+        recipe, prompts = self.path / "two.toml", self.path / "two.jsonl"
+        teachers = '[teachers]\ndefault = "a"\n[teachers.a]\npath = "lab/teacher"\n[teachers.b]\npath = "lab/teacher"\n'
+        recipe.write_text(RECIPE.read_text().replace('[teacher]\npath = "lab/teacher"\n', teachers))
+        lines = [json.loads(line) for line in (SOURCE / "lab" / "train.jsonl").read_text().splitlines()[:12]]
+        prompts.write_text("".join(json.dumps({**line, "teacher": "ab"[i % 2]}) + "\n" for i, line in enumerate(lines)))
+        environment = {**os.environ, "TEACHERS_KEY": "opened"}
+        server = Server(PROGRAM, SOURCE / "lab" / "teacher", "--api-key-env", "TEACHERS_KEY", environment=environment)
+        proxy = SpoilingProxy(server.port, lambda path, number, status, body:
+                              (500, b"oh") if path == "/v1/score" and number == 2 else (status, body))
+        self.addCleanup(proxy.end)
+        self.train("two-local", f"data.prompts={prompts}", recipe=recipe)
+        on_server = ["teachers.b.engine=serve", f'teachers.b.urls=["{proxy.url}"]']
+        self.train("two", f"data.prompts={prompts}", *on_server, "teachers.b.api_key_env=TEACHERS_KEY", recipe=recipe, env=environment)
+        self.assert_as_local("two", "two-local")
+        self.assertEqual(self.servers("two"), {"teacher_b_server_errors": 1})
+        self.assertIn(f"teachers.b: {proxy.url}/v1/score: status 500", self.log("two"))
+        for line in self.metrics("two"):
+            self.assertEqual(sum(line["teachers"][name]["states"] for name in "ab"), line["tokens"])
+        said = self.train("keyless", f"data.prompts={prompts}", *on_server, recipe=recipe, code=1)
+        self.assertIn("401", said)
 
 
 class Refusals(Case):
@@ -285,6 +420,9 @@ class Refusals(Case):
             ([*teacher_at(self.teacher), "objective.arm=full_rkl"], "needs the teacher's hidden states"),
             (["rollout.engine=serve", f'rollout.urls=["{self.student.url}", "{self.student.url}/"]'], "twice"),
             (["teacher.engine=slow"], "engine"),
+            (teacher_at(self.teacher, plain), f"[teacher] urls: {plain.url} answers as another model than the first server did"),
+            ([*student_at(self.student), "teacher.engine=serve", f'teacher.urls=["{self.student.url}/v1"]'],
+             f"[teacher] urls: {self.student.url} is in [rollout] too"),
             (["rollout.engine=serve", 'rollout.urls=["http://10.0.0.1:8000"]', "rollout.api_key_env=HOME"], "unencrypted"),
         ]
         for values, words in cases:

@@ -113,7 +113,7 @@ class Runs(Case):
 
 class Faults(Case):
     def faulty_teacher(self, shape, fault, *values, answers=None, code=0):
-        """One step with a teacher whose `answers` have the fault. What it said."""
+        """One step with a teacher whose `answers` have the fault; the first is about a fixed text. What it said."""
         self.name = f"{shape}-{fault}-{answers}"
         settings, _ = self.at("teacher", self.teacher, shape=shape, faults={fault: answers})
         return self.train(self.name, "train.steps=1", *settings, *values, code=code)
@@ -124,7 +124,7 @@ class Faults(Case):
         for shape in ("vllm", "sglang"):
             for fault, (reason, count) in cases.items():
                 with self.subTest(shape=shape, fault=fault):
-                    self.faulty_teacher(shape, fault, answers=[0])
+                    self.faulty_teacher(shape, fault, answers=[1])
                     validity = self.validity(self.name)
                     self.assertEqual(set(validity), {"valid", reason})
                     self.assertEqual(validity[reason], count)
@@ -132,19 +132,37 @@ class Faults(Case):
     def test_a_sentinel_is_minus_infinity_and_counted(self):
         for shape in ("vllm", "sglang"):
             with self.subTest(shape):
-                self.faulty_teacher(shape, "minus_inf", answers=[0])
+                self.faulty_teacher(shape, "minus_inf", answers=[1])
                 self.assertEqual(self.counts(self.name)["teacher_minus_inf"], 1)
                 self.assertNotIn("non_finite", self.validity(self.name))
 
     def test_a_bad_answer_is_asked_again(self):
         for shape in ("vllm", "sglang"):
-            for fault, at in (("logits", "teacher"), ("cut", "rollout")):
+            for fault, at, number in (("logits", "teacher", 2), ("cut", "rollout", 1)):
                 with self.subTest(shape=shape, fault=fault):
                     name = f"{shape}-{fault}"
                     server = self.teacher if at == "teacher" else self.student
-                    self.train(name, *self.at(at, server, shape=shape, faults={fault: [1]})[0])
+                    self.train(name, *self.at(at, server, shape=shape, faults={fault: [number]})[0])
                     self.assertEqual(self.counts(name)[f"{at}_bad_answers"], 1)
                     self.assertEqual(set(self.validity(name)), {"valid"})
+
+    def test_a_first_answer_that_cannot_be_used_does_not_make_a_server_another_model(self):
+        """The fixed text's answer, with which those of other servers and of later starts are compared: a bad row is not compared,
+        and an answer that is cut later has the server asked again."""
+        for fault in ("nan", "short", "misaligned"):
+            with self.subTest(fault):
+                settings, stand_in = self.at("teacher", self.teacher, faults={fault: [0], "logits": [2]})
+                self.train(f"first-{fault}", *settings)
+                self.assertEqual(set(self.validity(f"first-{fault}")), {"valid"})
+                self.assertEqual(self.counts(f"first-{fault}")["teacher_bad_answers"], 1)
+                self.assertEqual(stand_in.asked.count("/version"), 2)
+
+    def test_servers_of_one_teacher_are_one_model(self):
+        for shape in ("vllm", "sglang"):
+            with self.subTest(shape):
+                urls = [self.stand_in(server, shape=shape).url for server in (self.teacher, self.student)]
+                said = self.train(f"{shape}-other", f"teacher.engine={shape}", f"teacher.urls={json.dumps(urls)}", code=1)
+                self.assertIn(f"[teacher] urls: {urls[1]} answers as another model than the first server did", said)
 
     def test_a_bad_answer_that_stays_stops_the_run_with_a_sentence(self):
         said = self.faulty_teacher("vllm", "logits", "rollout.prompts_per_step=1", "rollout.n=1", code=1)
