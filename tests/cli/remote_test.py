@@ -136,25 +136,27 @@ class Bits(Case):
         self.train("killed", *values, more=["--resume"])
         self.assert_as_local("killed")
 
-    def test_a_server_that_is_restarted_in_the_middle_gets_the_weights_again(self):
-        def serve(port=0):
-            return Server(PROGRAM, SOURCE / "lab" / "base", "--reload-root", self.path, port=port)
-        first = serve()
-        state = {}
+    def test_a_server_that_is_restarted_in_the_middle_changes_nothing(self):
+        """The student's gets the weights again."""
+        for section, model, path in (("rollout", "base", "/v1/generate"), ("teacher", "teacher", "/v1/score")):
+            with self.subTest(section):
+                def serve(port=0):
+                    return Server(PROGRAM, SOURCE / "lab" / model, "--reload-root", self.path, port=port)
+                first = serve()
 
-        def restart(path, number, status, body):
-            if path == "/v1/generate" and number == 6:  # in the second step
-                first.end(signal.SIGKILL)
-                state["second"] = serve(first.port)
-                return 200, body[:100], {"length": len(body)}
-            return status, body
-        proxy = SpoilingProxy(first.port, restart)
-        self.addCleanup(proxy.end)
-        self.train("restarted", *student_at(proxy))
-        self.assert_as_local("restarted")
-        self.assertGreaterEqual(self.servers("restarted")["rollout_cut_answers"], 1)
-        for words in ("servers: rollout_cut_answers", f"rollout: {proxy.url}/v1/generate", f"rollout: {proxy.url} answers again"):
-            self.assertIn(words, self.log("restarted"))
+                def restart(asked, number, status, body):
+                    if asked == path and number == 6:  # in the second step
+                        first.end(signal.SIGKILL)
+                        serve(first.port)
+                        return 200, body[:100], {"length": len(body)}
+                    return status, body
+                proxy, name = SpoilingProxy(first.port, restart), f"restarted-{section}"
+                self.addCleanup(proxy.end)
+                self.train(name, *(student_at(proxy) if section == "rollout" else teacher_at(proxy)))
+                self.assert_as_local(name)
+                self.assertGreaterEqual(self.servers(name)[f"{section}_cut_answers"], 1)
+                for words in (f"servers: {section}_cut_answers", f"{section}: {proxy.url}{path}", f"{section}: {proxy.url} answers again"):
+                    self.assertIn(words, self.log(name))
 
     def test_runs_that_share_a_directory_of_weights_leave_each_others_alone(self):
         shared = self.path / "shared-weights"
@@ -242,6 +244,21 @@ class Faults(Case):
         self.assertEqual(log.count("status 504: no server"), 1, log)
         self.assertEqual(log.count("no server answers; the step waits for up to 600 s"), 1, log)
         self.assertEqual(log.count("answers again"), 1, log)
+
+    def test_values_that_cannot_be_used_are_reasons_of_their_states(self):
+        def with_value(name, code, value):
+            return lambda header, data: struct.pack_into(code, data, header[name]["data_offsets"][0], value)
+        cases = {"nan": ("non_finite", with_value("logsumexp", "<f", float("nan"))),
+                 "infinite": ("non_finite", with_value("top_logits", "<f", float("inf"))),
+                 "no-id": ("misaligned", with_value("top_ids", "<i", 1 << 20))}
+        for name, (reason, change) in cases.items():
+            with self.subTest(name):
+                proxy = SpoilingProxy(self.teacher.port, lambda path, number, status, body: (
+                    status, changed(body, change) if path == "/v1/score" and number == 1 else body))
+                self.addCleanup(proxy.end)
+                self.train(name, *teacher_at(proxy), "train.steps=1")
+                line, = self.metrics(name)
+                self.assertEqual((line["validity"][reason], line["validity"]["valid"]), (1, line["tokens"] - 1))
 
     def test_slow_answers_run_into_the_deadline(self):
         _, _ = self.spoiled("slow", lambda path, number, status, body:
