@@ -437,6 +437,8 @@ class Refusals(Case):
             ([*teacher_at(self.teacher), "objective.arm=full_rkl"], "needs the teacher's hidden states"),
             (["rollout.engine=serve", f'rollout.urls=["{self.student.url}", "{self.student.url}/"]'], "twice"),
             (["teacher.engine=slow"], "engine"),
+            ([*student_at(self.student), f"rollout.weights={RECIPE}/weights"], "[rollout] weights: "),
+            (["teacher.engine=vllm", f"teacher.urls={urls(plain)}"], "this is `routeopd serve`; choose engine"),
             (teacher_at(self.teacher, plain), f"[teacher] urls: {plain.url} answers as another model than the first server did"),
             ([*student_at(self.student), "teacher.engine=serve", f'teacher.urls=["{self.student.url}/v1"]'],
              f"[teacher] urls: {self.student.url} is in [rollout] too"),

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "routeopd/engine/remote/remote_engine.h"
@@ -94,6 +96,18 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
+// Before the run makes anything of its own.
+void check_weights_root(const fs::path& root) {
+  std::error_code error;
+  fs::create_directories(root, error);
+  if (!error && access(root.c_str(), W_OK | X_OK) != 0) error = {errno, std::generic_category()};
+  if (error)
+    throw UserError(
+        "[rollout] weights: {} cannot be written to ({}); expected a directory that trainer and servers see "
+        "under one name",
+        root.string(), error.message());
+}
+
 }  // namespace
 
 void check_apart(const ServersSection& rollout, const ServersSection& teacher, const std::string& section) {
@@ -138,6 +152,7 @@ std::unique_ptr<engine::Engine> make_remote_student(const Recipe& recipe, const 
                               const fs::path& directory, bool own_head) {
     model::save_model(student, directory, like, {.dtype = dtype, .own_head = own_head});
   };
+  if (!options.own_root) check_weights_root(options.weights_root);
   return std::make_unique<engine::RemoteEngine>(api_of(recipe.rollout.engine, inputs.real_ids),
                                                 inputs.real_ids, std::move(options));
 }

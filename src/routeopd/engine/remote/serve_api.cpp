@@ -265,9 +265,8 @@ class ServeApi : public ServerApi {
       server.ask("/v1/reload", Json{{"path", directory}, {"version", version}}.dump());
     } catch (const ServerError& error) {
       if (error.status() == 403)
-        throw UnfitServer(
-            "{}: expected to be started with --reload-root and a directory that holds {} ([rollout] weights)",
-            error.what(), directory);
+        throw UnfitServer("{}; start it with --reload-root and a directory that holds {} ([rollout] weights)",
+                          error.what(), directory);
       throw;
     }
   }

@@ -172,8 +172,12 @@ class VllmApi final : public ServerApi {
  private:
   static void read_version(Connection& server, ServerInfo& info) {
     const net::HttpAnswer answer = server.get("/version");
-    if (answer.status == 200)
-      info.version = text_in(object_in(answer.body, server.url() + "/version"), "version");
+    if (answer.status == 200) {
+      const Json about = object_in(answer.body, server.url() + "/version");
+      if (about.contains("weights_version"))
+        throw UnfitServer("{}: this is `routeopd serve`; choose engine = \"serve\"", server.url());
+      info.version = text_in(about, "version");
+    }
     if (info.version.empty())
       throw UnfitServer("{}: it does not answer /version as vLLM does (status {})", server.url(),
                         answer.status);
