@@ -101,7 +101,7 @@ with tempfile.TemporaryDirectory() as directory:
         for server in servers:
             server.wait()
         subprocess.run([arguments.tests, "--gtest_filter=LiveVllm.*"], check=True,
-                       env={**os.environ, "ROUTEOPD_LIVE_VLLM": servers[1].url, "ROUTEOPD_LIVE_MODEL": str(teacher)})
+                       env={**os.environ, "ROUTEOPD_LIVE_VLLM": servers[1].url, "ROUTEOPD_LIVE_MODEL": str(teacher), "ROUTEOPD_LIVE_STUDENT": str(base)})
         subprocess.run([arguments.tests, "--gtest_filter=Bfloat16GradientOfRealModels.*"], check=True,
                        env={**os.environ, "ROUTEOPD_LIVE_PAIR": f"{base}:{teacher}"}) if arguments.model else None
         student_on = ["rollout.engine=vllm", f'rollout.urls=["{servers[0].url}"]']
