@@ -3,9 +3,11 @@
 //
 //   answers_bench
 //
-// Each answer is read three times, from memory as it was received; the fastest counts.
+// Each answer is read nine times, from memory as it was received; the fastest counts. Told by the clock and
+// by the own time of the thread, which leaves out what a busy machine gave to others.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -54,23 +56,32 @@ std::string sglang_answer() {
                      own, top);
 }
 
+double thread_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 template <class Read>
 void measure(const char* name, const std::string& answer, const Read& read) {
-  double best = std::numeric_limits<double>::infinity();
-  for (int pass = 0; pass < 3; ++pass) {
+  double best = std::numeric_limits<double>::infinity(), own = best;
+  for (int pass = 0; pass < 9; ++pass) {
     std::string body;
     body.reserve(answer.size() + 256);  // as a body grows while it is received
     body = answer;
     const auto start = std::chrono::steady_clock::now();
+    const double own_start = thread_seconds();
     engine::ReadAnswer into;
     read(std::move(body), into);
+    own = std::min(own, thread_seconds() - own_start);
     best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     if (into.answer.id_N.size() != static_cast<std::size_t>(kStates) ||
         into.answer.values.top_logits_NK.back() != static_cast<float>(value_at(kStates - 1, kValues - 1)))
       throw routeopd::UserError("{}: the values are others than those that were written", name);
   }
   const double megabytes = static_cast<double>(answer.size()) / 1e6;
-  fmt::print("{}: {:.1f} MB in {:.0f} ms, {:.0f} MB/s\n", name, megabytes, best * 1e3, megabytes / best);
+  fmt::print("{}: {:.1f} MB in {:.0f} ms, {:.0f} MB/s; {:.0f} MB/s of the thread's own time\n", name,
+             megabytes, best * 1e3, megabytes / best, megabytes / own);
 }
 
 }  // namespace
