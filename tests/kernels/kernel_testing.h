@@ -1,5 +1,5 @@
-// What the tests of the kernels share: random matrices in float32 and bfloat16, aligned memory, packed
-// weights, and every Highway target of this machine.
+// What the tests of the kernels share: random matrices of each type, aligned memory, packed weights, and
+// every Highway target of this machine.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,6 +18,7 @@
 #include "routeopd/kernels/head_rows.h"
 #include "routeopd/kernels/packed_gemm.h"
 #include "routeopd/kernels/parallel_for.h"
+#include "routeopd/kernels/row_convert.h"
 #include "testing_targets.h"
 
 namespace routeopd::kernels::testing {
@@ -33,6 +34,8 @@ inline std::vector<float> random_floats(std::int64_t count, unsigned seed, float
 inline float rounded_to_bfloat16(float value) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & 0xffff0000U);
 }
+
+inline constexpr RowType kRowTypes[] = {RowType::kFloat32, RowType::kBFloat16, RowType::kFloat16};
 
 // A random matrix as the kernels read it, with `gap` elements of NaN after each row but the last. The last
 // row ends where the memory ends, so that an address sanitizer sees what is read past it.
@@ -53,13 +56,21 @@ struct TestMatrix {
       const auto bits = std::bit_cast<std::uint32_t>(values[static_cast<std::size_t>(i)]);
       floats[static_cast<std::size_t>(i / width * stride + i % width)] = std::bit_cast<float>(bits & mask);
     }
-    for (const float value : floats)
-      halves.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
+    fill_halves();
+  }
+
+  // The elements of 16 bits, after a change of floats, too; what float16 does not hold is rounded in both.
+  void fill_halves() {
+    halves.clear();
+    for (float& value : floats) {
+      if (type == RowType::kFloat16) value = widen(to_float16(value));
+      halves.push_back(type == RowType::kFloat16 ? to_float16(value).bits : to_bfloat16(value).bits);
+    }
   }
 
   RowMatrix view() const {
     const void* data = floats.data();
-    if (type == RowType::kBFloat16) data = halves.data();
+    if (type != RowType::kFloat32) data = halves.data();
     return {.data = data, .width = width, .stride = stride, .type = type};
   }
 

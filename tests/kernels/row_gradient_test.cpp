@@ -37,7 +37,7 @@ std::vector<double> sums_by_loop(const TestMatrix& hidden, const std::vector<Row
 
 TEST(RowGradient, AddsVisitsOnEveryTarget) {
   for (const std::int64_t width : {1, 7, 33, 64, 576}) {
-    for (const RowType type : {RowType::kFloat32, RowType::kBFloat16}) {
+    for (const RowType type : kRowTypes) {
       for (const std::int64_t gap : {0, 5}) {
         SCOPED_TRACE(::testing::Message() << "H " << width << ", gap " << gap);
         const TestMatrix hidden(30, width, type, 1, 1, gap);
@@ -135,6 +135,50 @@ TEST(RowGradient, MixesDenseAndSparseContributions) {
   EXPECT_EQ(gradient.touched_rows(), 0);
   gradient.add(hidden, std::vector<RowVisit>{{2, 0, 1.0F}}, {});
   EXPECT_EQ(gradient.begin_dense(10), 1.0);
+}
+
+// Bit for bit what RowGradient holds, rounded; rows without visits are left alone.
+TEST(RowGradient, IsWrittenInTheTypeOfTheWeightOnEveryTarget) {
+  for (const std::int64_t width : {1, 7, 33, 64, 130}) {
+    const TestMatrix hidden(40, width, RowType::kFloat16, 6, 1, 3);
+    std::vector<RowVisit> visits = random_visits(600, 150, 40);  // hundreds in row 0, few in the others
+    for (std::int32_t row = 150; row < 550; ++row) visits.push_back({row, row % 40, 0.5F});  // one in each
+    const auto size = static_cast<std::size_t>(600 * width);
+    for_each_target([&] {
+      std::vector<float> exact(size, 0.0F);
+      RowGradient gradient(exact.data(), 600, width);
+      gradient.add(hidden.view(), visits, {});
+      EXPECT_LE(largest_difference(exact, sums_by_loop(hidden, visits, 600)), 1e-4);
+      for (const int threads : {1, 2, 5}) {
+        std::vector<float> floats(size, -7.0F);
+        write_row_gradients(hidden.view(), visits, 600, in_threads(threads), RowType::kFloat32,
+                            floats.data());
+        std::vector<std::uint16_t> brains(size, 7), halves(size, 7);
+        write_row_gradients(hidden.view(), visits, 600, in_threads(threads), RowType::kBFloat16,
+                            brains.data());
+        write_row_gradients(hidden.view(), visits, 600, in_threads(threads), RowType::kFloat16,
+                            halves.data());
+        const std::set<std::int32_t> touched(gradient.visited_rows().begin(), gradient.visited_rows().end());
+        ASSERT_LT(touched.size(), 600U);
+        for (std::size_t i = 0; i < size; ++i) {
+          const bool visited =
+              touched.contains(static_cast<std::int32_t>(i / static_cast<std::size_t>(width)));
+          ASSERT_EQ(floats[i], visited ? exact[i] : -7.0F);
+          ASSERT_EQ(brains[i], visited ? to_bfloat16(exact[i]).bits : 7);
+          ASSERT_EQ(halves[i], visited ? to_float16(exact[i]).bits : 7);
+        }
+      }
+    });
+  }
+}
+
+TEST(RowGradient, OfNoVisitsIsNotWritten) {
+  const TestMatrix hidden(2, 3, RowType::kBFloat16, 6);
+  std::vector<std::uint16_t> grad(6, 7);
+  write_row_gradients(hidden.view(), {}, 2, in_threads(2), RowType::kFloat16, grad.data());
+  write_row_gradients(hidden.view(), std::vector<RowVisit>{{-1, 0, 1.0F}}, 2, {}, RowType::kFloat16,
+                      grad.data());
+  EXPECT_EQ(grad, std::vector<std::uint16_t>(6, 7));
 }
 
 }  // namespace

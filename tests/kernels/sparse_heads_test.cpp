@@ -180,20 +180,46 @@ struct HeadProblem {
 TEST(SparseHeads, EqualPlainLoopsOnEveryTarget) {
   for (const std::int64_t width : {1, 7, 33, 64, 100, 576}) {
     for (const std::int64_t pairs : {1, 2, 5}) {
-      for (const auto& [hidden_type, weight_type] : {std::pair{RowType::kFloat32, RowType::kFloat32},
-                                                     std::pair{RowType::kBFloat16, RowType::kBFloat16},
-                                                     std::pair{RowType::kFloat32, RowType::kBFloat16},
-                                                     std::pair{RowType::kBFloat16, RowType::kFloat32}}) {
-        const std::int64_t gap = pairs == 2 ? 3 : 0;
-        SCOPED_TRACE(::testing::Message() << "H " << width << ", M " << pairs << ", gap " << gap);
-        const HeadProblem problem(20, width, 23, pairs, hidden_type, weight_type, gap);
-        const ExactHeadAnswers of_pairs = problem.pairs_by_loop(), of_lists = problem.lists_by_loop();
-        for_each_target([&] {
-          expect_close(problem.by_pair_head({}), of_pairs, 3e-5);
-          expect_close(problem.by_gather_head({}), of_lists, 3e-5);
-        });
+      for (const RowType hidden_type : kRowTypes) {
+        for (const RowType weight_type : kRowTypes) {
+          const std::int64_t gap = pairs == 2 ? 3 : 0;
+          SCOPED_TRACE(::testing::Message() << "H " << width << ", M " << pairs << ", gap " << gap);
+          const HeadProblem problem(20, width, 23, pairs, hidden_type, weight_type, gap);
+          const ExactHeadAnswers of_pairs = problem.pairs_by_loop(), of_lists = problem.lists_by_loop();
+          for_each_target([&] {
+            expect_close(problem.by_pair_head({}), of_pairs, 3e-5);
+            expect_close(problem.by_gather_head({}), of_lists, 3e-5);
+          });
+        }
       }
     }
+  }
+}
+
+// Infinities, NaN and subnormals of float16 are what they are in vectors and in what remains of a row.
+TEST(SparseHeads, KnowTheSpecialValuesOfFloat16) {
+  constexpr std::int64_t kWidth = 71;
+  TestMatrix hidden(1, kWidth, RowType::kFloat16, 1), weight(5, kWidth, RowType::kFloat16, 2);
+  std::fill(hidden.floats.begin(), hidden.floats.end(), 1.0F);
+  std::fill(weight.floats.begin(), weight.floats.end(), 0x1p-24F);
+  for (const std::int64_t at : {std::int64_t{3}, std::int64_t{66}, kWidth - 1}) {
+    for (std::int64_t row = 1; row < 5; ++row) {
+      const float value[] = {0, HUGE_VALF, -HUGE_VALF, std::nanf(""), 65504};
+      weight.floats[static_cast<std::size_t>(row * kWidth + at)] = value[row];
+    }
+    hidden.fill_halves();
+    weight.fill_halves();
+    for_each_target([&] {
+      const std::int32_t ids[] = {0, 1, 2, 3, 4};
+      float logits[5];
+      row_dots(hidden.view(), 0, weight.view(), ids, 5, 0, logits);
+      EXPECT_EQ(logits[0], static_cast<float>(kWidth) * 0x1p-24F);
+      EXPECT_EQ(logits[1], HUGE_VALF);
+      EXPECT_EQ(logits[2], -HUGE_VALF);
+      EXPECT_TRUE(std::isnan(logits[3]));
+      EXPECT_EQ(logits[4], 65504.0F);
+    });
+    std::fill(weight.floats.begin(), weight.floats.end(), 0x1p-24F);
   }
 }
 

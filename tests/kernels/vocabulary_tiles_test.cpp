@@ -120,7 +120,7 @@ struct TileProblem {
 
 TEST(VocabularyTiles, EqualPlainLoopsOnEveryTarget) {
   for (const std::int64_t vocabulary : {1, 17, 1024, 1025, 5003}) {
-    for (const RowType type : {RowType::kFloat32, RowType::kBFloat16}) {
+    for (const RowType type : kRowTypes) {
       for (const std::int64_t gap : {0, 2}) {
         SCOPED_TRACE(::testing::Message() << vocabulary << " ids, gap " << gap);
         const TileProblem problem(7, 19, vocabulary, 12, type, gap);
@@ -131,7 +131,7 @@ TEST(VocabularyTiles, EqualPlainLoopsOnEveryTarget) {
 }
 
 TEST(VocabularyTiles, GiveTheSameBitsForAnyNumberOfThreads) {
-  for (const RowType type : {RowType::kFloat32, RowType::kBFloat16}) {
+  for (const RowType type : kRowTypes) {
     const TileProblem problem(205, 24, 9001, 32, type, 3);  // three blocks of rows, 16 tiles
     const TileAnswers expected = problem.score({});
     problem.expect_close(expected, 1e-5);

@@ -12,11 +12,12 @@
 #define HWY_TARGET_INCLUDE "routeopd/kernels/head_rows.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+// clang-format off
+#include "routeopd/kernels/row_elements-inl.h"
+// clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace routeopd::kernels::HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::size_t kChunk = 64;  // columns: two of the longest vectors, two to four cache lines
 constexpr std::size_t kLineBytes = 64;
@@ -31,35 +32,13 @@ constexpr std::int64_t kVisitsAhead = 16;
 using Floats = hn::CappedTag<float, kChunk / 2>;
 using FloatVector = hn::Vec<Floats>;
 
-HWY_INLINE FloatVector load(const float* from) {
-  return hn::LoadU(Floats(), from);
-}
-
-// A bfloat16 is the upper half of the float32 of the same value.
-HWY_INLINE FloatVector load(const std::uint16_t* from) {
-  const hn::Rebind<std::uint32_t, Floats> wide;
-  const hn::Rebind<std::uint16_t, Floats> narrow;
-  return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(wide, hn::LoadU(narrow, from))));
-}
-
-HWY_INLINE float load_one(const float* from) {
-  return *from;
-}
-
-HWY_INLINE float load_one(const std::uint16_t* from) {
-  const std::uint32_t bits = std::uint32_t{*from} << 16;
-  float value;
-  hwy::CopySameSize(&bits, &value);
-  return value;
+template <class T>
+HWY_INLINE FloatVector load(const T* from) {
+  return load_as_float(Floats(), from);
 }
 
 HWY_INLINE float sum_of(FloatVector a, FloatVector b) {
   return hn::GetLane(hn::SumOfLanes(Floats(), hn::Add(a, b)));
-}
-
-template <class T>
-HWY_INLINE const T* row_at(const RowMatrix& matrix, std::int64_t row) {
-  return static_cast<const T*>(matrix.data) + row * matrix.stride;
 }
 
 template <class T>
@@ -113,7 +92,7 @@ HWY_INLINE void dot_four_rows(const H* hidden, const FourRows<W>& rows, std::siz
   out[2] = sum_of(a2, b2);
   out[3] = sum_of(a3, b3);
   for (; x < width; ++x) {
-    for (int i = 0; i < 4; ++i) out[i] += load_one(hidden + x) * load_one(rows.row[i] + x);
+    for (int i = 0; i < 4; ++i) out[i] += widen(hidden[x]) * widen(rows.row[i][x]);
   }
 }
 
@@ -142,8 +121,8 @@ HWY_INLINE void dot_two_pairs(const H* hidden, const FourRows<W>& rows, std::siz
   out[0] = sum_of(a0, b0);
   out[1] = sum_of(a1, b1);
   for (; x < width; ++x) {
-    out[0] += load_one(hidden + x) * (load_one(d0 + x) - load_one(s0 + x));
-    out[1] += load_one(hidden + x) * (load_one(d1 + x) - load_one(s1 + x));
+    out[0] += widen(hidden[x]) * (widen(d0[x]) - widen(s0[x]));
+    out[1] += widen(hidden[x]) * (widen(d1[x]) - widen(s1[x]));
   }
 }
 
@@ -178,7 +157,7 @@ HWY_INLINE void add_rows(const FourRows<T>& rows, const float* coefficient, std:
   }
   for (; x < width; ++x) {
     float sum = kWrite == Write::kAdd ? out[x] : 0.0F;
-    for (int i = 0; i < kRows; ++i) sum += coefficient[i] * load_one(rows.row[i] + x);
+    for (int i = 0; i < kRows; ++i) sum += coefficient[i] * widen(rows.row[i][x]);
     out[x] = sum;
   }
 }
@@ -287,9 +266,9 @@ void sum_weight_rows_of(const RowMatrix& weight, const RowVisit* visits, std::in
 
 template <class H>
 void add_hidden_rows_of(const RowMatrix& hidden, const RowVisit* visits, std::int64_t count,
-                        std::int64_t ahead, bool overwrite, float* grad_row) {
+                        std::int64_t ahead, bool overwrite, bool read_soon, float* grad_row) {
   const std::size_t width = static_cast<std::size_t>(hidden.width);
-  const bool stream = count <= 4 && can_stream(grad_row);
+  const bool stream = count <= 4 && !read_soon && can_stream(grad_row);
   for (std::int64_t first = 0; first < count; first += 4) {
     const int filled = static_cast<int>(std::min<std::int64_t>(4, count - first));
     FourRows<H> rows;
@@ -320,40 +299,33 @@ void ZeroRow(float* row, std::int64_t count) {
 }
 
 // What is exported, for one target: the choice of the row types.
-HWY_INLINE bool is_bfloat16(const RowMatrix& matrix) {
-  return matrix.type == RowType::kBFloat16;
-}
-
 void RowDots(const RowMatrix& hidden, std::int64_t token, const RowMatrix& weight, const std::int32_t* ids,
              std::int64_t count, std::int64_t ahead, float* logits) {
-  const auto run =
-      is_bfloat16(hidden)
-          ? (is_bfloat16(weight) ? row_dots_of<std::uint16_t, std::uint16_t>
-                                 : row_dots_of<std::uint16_t, float>)
-          : (is_bfloat16(weight) ? row_dots_of<float, std::uint16_t> : row_dots_of<float, float>);
-  run(hidden, token, weight, ids, count, ahead, logits);
+  with_element(hidden.type, [&]<class H>(H) {
+    with_element(weight.type,
+                 [&]<class W>(W) { row_dots_of<H, W>(hidden, token, weight, ids, count, ahead, logits); });
+  });
 }
 
 void PairDots(const RowMatrix& hidden, std::int64_t token, const RowMatrix& weight,
               const std::int32_t* source, const std::int32_t* destination, std::int64_t count,
               std::int64_t ahead, float* log_odds) {
-  const auto run =
-      is_bfloat16(hidden)
-          ? (is_bfloat16(weight) ? pair_dots_of<std::uint16_t, std::uint16_t>
-                                 : pair_dots_of<std::uint16_t, float>)
-          : (is_bfloat16(weight) ? pair_dots_of<float, std::uint16_t> : pair_dots_of<float, float>);
-  run(hidden, token, weight, source, destination, count, ahead, log_odds);
+  with_element(hidden.type, [&]<class H>(H) {
+    with_element(weight.type, [&]<class W>(W) {
+      pair_dots_of<H, W>(hidden, token, weight, source, destination, count, ahead, log_odds);
+    });
+  });
 }
 
 void SumWeightRows(const RowMatrix& weight, const RowVisit* visits, std::int64_t count, float* sum) {
-  (is_bfloat16(weight) ? sum_weight_rows_of<std::uint16_t> : sum_weight_rows_of<float>)(weight, visits, count,
-                                                                                        sum);
+  with_element(weight.type, [&]<class W>(W) { sum_weight_rows_of<W>(weight, visits, count, sum); });
 }
 
 void AddHiddenRows(const RowMatrix& hidden, const RowVisit* visits, std::int64_t count, std::int64_t ahead,
-                   bool overwrite, float* grad_row) {
-  (is_bfloat16(hidden) ? add_hidden_rows_of<std::uint16_t>
-                       : add_hidden_rows_of<float>)(hidden, visits, count, ahead, overwrite, grad_row);
+                   bool overwrite, bool read_soon, float* grad_row) {
+  with_element(hidden.type, [&]<class H>(H) {
+    add_hidden_rows_of<H>(hidden, visits, count, ahead, overwrite, read_soon, grad_row);
+  });
 }
 
 }  // namespace routeopd::kernels::HWY_NAMESPACE
@@ -387,7 +359,13 @@ void sum_weight_rows(const RowMatrix& weight, const RowVisit* visits, std::int64
 
 void add_hidden_rows(const RowMatrix& hidden, const RowVisit* visits, std::int64_t count, std::int64_t ahead,
                      bool overwrite, float* grad_row) {
-  HWY_DYNAMIC_DISPATCH(AddHiddenRows)(hidden, visits, count, ahead, overwrite, grad_row);
+  HWY_DYNAMIC_DISPATCH(AddHiddenRows)(hidden, visits, count, ahead, overwrite, false, grad_row);
+}
+
+void round_hidden_rows(const RowMatrix& hidden, const RowVisit* visits, std::int64_t count,
+                       std::int64_t ahead, RowType type, float* scratch, void* grad_row) {
+  HWY_DYNAMIC_DISPATCH(AddHiddenRows)(hidden, visits, count, ahead, true, true, scratch);
+  round_row(scratch, hidden.width, type, grad_row);
 }
 
 void zero_row(float* row, std::int64_t count) {

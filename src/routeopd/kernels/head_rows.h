@@ -1,6 +1,7 @@
 // The inner loops of the sparse heads, over rows that are gathered from a matrix in memory: dot products of
-// one hidden row with rows or row differences, and sums of scaled rows. Rows are float32 or bfloat16, sums
-// are float32. Ids were checked by the caller.
+// one hidden row with rows or row differences, and sums of scaled rows. Rows are float32, bfloat16 or
+// float16, hidden and weight each of its own type, and are widened in registers; sums are float32. Ids were
+// checked by the caller.
 //
 // All are bound by memory. `ahead` therefore says how many entries follow those of this call at the given
 // pointer and will be asked for soon: their rows are prefetched while this call computes.
@@ -9,16 +10,9 @@
 
 #include <cstdint>
 
+#include "routeopd/kernels/row_matrix.h"
+
 namespace routeopd::kernels {
-
-enum class RowType { kFloat32, kBFloat16 };  // bfloat16 as its 16 bits
-
-struct RowMatrix {
-  const void* data = nullptr;
-  std::int64_t width = 0;   // elements of a row
-  std::int64_t stride = 0;  // elements from a row to the next
-  RowType type = RowType::kFloat32;
-};
 
 // A contribution coefficient * hidden[token] to one row of the head's gradient, and at the same time
 // coefficient * weight[row] to the gradient of that token's hidden state.
@@ -46,6 +40,10 @@ void sum_weight_rows(const RowMatrix& weight, const RowVisit* visits, std::int64
 // gradient of one row of the weight. With `overwrite` the row counts as zero and is not read.
 void add_hidden_rows(const RowMatrix& hidden, const RowVisit* visits, std::int64_t count, std::int64_t ahead,
                      bool overwrite, float* grad_row);
+
+// grad_row = the same sum, rounded once to `type`; the sum itself is left in scratch [hidden.width].
+void round_hidden_rows(const RowMatrix& hidden, const RowVisit* visits, std::int64_t count,
+                       std::int64_t ahead, RowType type, float* scratch, void* grad_row);
 
 // Sets the `count` floats of a row to zero.
 void zero_row(float* row, std::int64_t count);

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "routeopd/kernels/row_convert.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "routeopd/kernels/packed_gemm.cpp"
 #include <hwy/foreach_target.h>
@@ -214,13 +216,6 @@ HWY_EXPORT(multiply);
 
 namespace {
 
-// Rounded to nearest, ties to even; exact for weights that come from bfloat16. NaN stays NaN.
-std::uint16_t to_bfloat16(float value) {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
-  if (std::isnan(value)) return static_cast<std::uint16_t>(bits >> 16 | 0x40);
-  return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 float value_at(const PackedWeight& weight, std::int64_t at) {
   if (!weight.is_bfloat16) return static_cast<const float*>(weight.panels)[at];
   return std::bit_cast<float>(std::uint32_t{static_cast<const std::uint16_t*>(weight.panels)[at]} << 16);
@@ -245,7 +240,7 @@ void pack_panel(const PanelRows& rows, const PackedWeight& shape, std::int64_t p
       for (std::size_t j = 0; j < from.size(); ++j) *to++ = convert(from[j][k]);
   };
   if (shape.is_bfloat16) {
-    lay_out(static_cast<std::uint16_t*>(panels) + first, to_bfloat16);
+    lay_out(static_cast<BFloat16*>(panels) + first, to_bfloat16);
   } else {
     lay_out(static_cast<float*>(panels) + first, [](float value) { return value; });
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <utility>
 
 namespace routeopd::kernels {
@@ -122,6 +123,22 @@ void RowGradient::forget() {
 std::int64_t RowGradient::touched_rows() const {
   return dense_rows_ + std::count_if(visited_.begin(), visited_.end(),
                                      [&](std::int32_t row) { return row >= dense_rows_; });
+}
+
+void write_row_gradients(const RowMatrix& hidden, std::span<const RowVisit> visits, std::int64_t rows,
+                         const ParallelFor& parallel, RowType type, void* grad_VH) {
+  RowGradient order(nullptr, rows, hidden.width);
+  const std::span<const RowVisit> sorted = order.sort(visits);
+  const std::span<const std::int64_t> starts = order.run_starts();
+  const std::int64_t count = std::ssize(sorted), row_bytes = hidden.width * element_bytes(type);
+  parallel(0, count, kVisitGrain, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> sum(static_cast<std::size_t>(hidden.width));
+    for (auto run = std::lower_bound(starts.begin(), starts.end(), begin); *run < end; ++run) {
+      const RowVisit* const first = sorted.data() + *run;
+      round_hidden_rows(hidden, first, run[1] - run[0], count - run[1], type, sum.data(),
+                        static_cast<std::byte*>(grad_VH) + first->row * row_bytes);
+    }
+  });
 }
 
 }  // namespace routeopd::kernels

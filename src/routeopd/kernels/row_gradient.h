@@ -32,6 +32,9 @@ class RowGradient {
   // on. Valid until the next call.
   std::span<const RowVisit> sort(std::span<const RowVisit> visits);
 
+  // Where each row's visits begin in what sort() returned, and the end.
+  std::span<const std::int64_t> run_starts() const { return run_starts_; }
+
   // Begins a dense contribution to rows [0, rows): marks them touched, and returns the scale (0 or 1) by
   // which the caller's product must multiply what is there before it adds. With 0 the caller must write all
   // of these rows.
@@ -60,8 +63,15 @@ class RowGradient {
   // Scratch of sort(), kept between calls.
   std::vector<RowVisit> sorted_;
   std::vector<RowVisit> unsorted_;
-  std::vector<std::int64_t> run_starts_;      // where each row's visits begin in sorted_, and the end
+  std::vector<std::int64_t> run_starts_;
   std::vector<std::uint8_t> run_overwrites_;  // whether the run is the first to touch its row
 };
+
+// The gradient of a weight of any type without a float32 [V, H]: row v = the sum of its visits, formed in a
+// thread's float32 scratch and rounded to `type` once, as RowGradient would hold it. grad_VH is the caller's
+// memory, without gaps and all zero; rows without visits are not written. All visits of a row must be in this
+// one call. Memory: V bytes, three lists as long as `visits`, and a row per thread.
+void write_row_gradients(const RowMatrix& hidden, std::span<const RowVisit> visits, std::int64_t rows,
+                         const ParallelFor& parallel, RowType type, void* grad_VH);
 
 }  // namespace routeopd::kernels

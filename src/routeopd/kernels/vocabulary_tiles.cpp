@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <limits>
 #include <memory>
+
+#include "routeopd/kernels/row_convert.h"
 
 namespace routeopd::kernels {
 namespace {
@@ -120,15 +121,6 @@ TileScores rows_from(const TileScores& scores, std::int64_t first) {
   return part;
 }
 
-void widen_rows(const RowMatrix& matrix, std::int64_t first, std::int64_t rows, std::vector<float>& to) {
-  to.clear();
-  for (std::int64_t r = first; r < first + rows; ++r) {
-    const auto* const row = static_cast<const std::uint16_t*>(matrix.data) + r * matrix.stride;
-    for (std::int64_t i = 0; i < matrix.width; ++i)
-      to.push_back(std::bit_cast<float>(std::uint32_t{row[i]} << 16));
-  }
-}
-
 }  // namespace
 
 std::int64_t tile_width(std::int64_t ids) {
@@ -148,8 +140,9 @@ void score_tiles(const Product& head, const RowMatrix& hidden, std::int64_t rows
     const std::int64_t count = std::min(block, rows - t);
     const float* from = static_cast<const float*>(hidden.data) + t * hidden.stride;
     std::int64_t stride = hidden.stride;
-    if (hidden.type == RowType::kBFloat16) {
-      widen_rows(hidden, t, count, widened);
+    if (hidden.type != RowType::kFloat32) {
+      widened.resize(static_cast<std::size_t>(count * hidden.width));
+      for (std::int64_t r = 0; r < count; ++r) widen_row(hidden, t + r, widened.data() + r * hidden.width);
       from = widened.data();
       stride = hidden.width;
     }
