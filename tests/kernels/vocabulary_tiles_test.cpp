@@ -8,43 +8,10 @@
 #include <limits>
 
 #include "kernels/kernel_testing.h"
+#include "kernels/tile_testing.h"
 
 namespace routeopd::kernels::testing {
 namespace {
-
-struct TileAnswers {
-  std::vector<std::int32_t> top_ids;
-  std::vector<float> top_logits, logsumexp, entropy, gathered;
-
-  TileAnswers(std::int64_t rows, std::int32_t k, std::int64_t gathers)
-      : top_ids(static_cast<std::size_t>(rows * k), -7),
-        top_logits(top_ids.size(), -7),
-        logsumexp(static_cast<std::size_t>(rows), -7),
-        entropy(logsumexp),
-        gathered(static_cast<std::size_t>(rows * gathers), -7) {}
-  TileScores view(std::int32_t k, std::int64_t gathers, const std::int32_t* gather_ids) {
-    return {.k = k,
-            .top_ids_TK = top_ids.data(),
-            .top_logits_TK = top_logits.data(),
-            .logsumexp_T = logsumexp.data(),
-            .entropy_T = entropy.data(),
-            .gathers = gathers,
-            .gather_ids_TG = gather_ids,
-            .gathered_TG = gathered.data()};
-  }
-};
-
-// NaN, which pads gathered values, equals itself here.
-void expect_same_bits(const TileAnswers& got, const TileAnswers& expected) {
-  EXPECT_EQ(got.top_ids, expected.top_ids);
-  EXPECT_EQ(got.top_logits, expected.top_logits);
-  EXPECT_EQ(got.logsumexp, expected.logsumexp);
-  EXPECT_EQ(got.entropy, expected.entropy);
-  ASSERT_EQ(got.gathered.size(), expected.gathered.size());
-  for (std::size_t i = 0; i < got.gathered.size(); ++i)
-    ASSERT_EQ(std::bit_cast<std::uint32_t>(got.gathered[i]),
-              std::bit_cast<std::uint32_t>(expected.gathered[i]));
-}
 
 struct TileProblem {
   static constexpr std::int64_t kGathers = 5;

@@ -14,9 +14,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "routeopd/kernels/head_rows.h"
+#include "routeopd/kernels/head_tiles.h"
 #include "routeopd/kernels/packed_gemm.h"
 #include "routeopd/kernels/parallel_for.h"
+#include "routeopd/kernels/row_matrix.h"
 #include "routeopd/kernels/row_topk.h"
 
 namespace routeopd::kernels {
@@ -41,8 +42,19 @@ std::int64_t tile_width(std::int64_t ids);
 void score_tiles(const Product& head, const RowMatrix& hidden, std::int64_t rows, const ParallelFor& parallel,
                  const TileScores& scores);
 
-// The same for all rows at once, with their logits kept, rows R apart, and the sum of exponentials over each
-// tile.
+// The same over a head as it lies in memory, its rows [0, ids) the R ids, of any type, without a packed copy:
+// a thread lays out one tile of the head at a time, and all rows meet it while it is in cache. Equal bit for
+// bit to score_tiles() on a packed copy of the head. `transform` makes the products logits before anything
+// else reads them.
+//
+// Memory, beside the answers: each thread holds a tile of the head (1,024 x H floats: 6 MB for H = 1,536), 96
+// rows of it in logits and, widened, in hidden states, and 4 MB of top-k states; all together hold 16 MB of
+// sums. More rows than these have room for take several passes over the head.
+void score_rows(const RowMatrix& weight, std::int64_t ids, const RowMatrix& hidden, std::int64_t rows,
+                const ParallelFor& parallel, const TileScores& scores, const LogitTransform& transform = {});
+
+// The same as score_tiles() for all rows at once, with their logits kept, rows R apart, and the sum of
+// exponentials over each tile.
 void score_keeping_logits(const Product& head, const float* hidden_TH, std::int64_t rows,
                           const ParallelFor& parallel, const TileScores& scores, float* logits_TR,
                           std::vector<LogSum>& sums_ST);
