@@ -1,12 +1,9 @@
 # What each dependency is for stands in docs/dependencies.md.
-find_package(fmt REQUIRED)
-find_package(nlohmann_json REQUIRED)
+include(CoreDependencies)
 find_package(CLI11 REQUIRED)
 find_package(tomlplusplus REQUIRED)
-find_package(hwy REQUIRED)
 find_package(GTest REQUIRED)
 find_package(benchmark REQUIRED)
-find_package(Threads REQUIRED)
 find_package(CURL 7.85 REQUIRED)
 find_package(Boost 1.74 REQUIRED)  # headers alone
 find_package(simdjson REQUIRED)
