@@ -5,7 +5,7 @@
 
 reads BUILD/Testing/Temporary/LastTest.log, where ctest keeps what each entry printed. A GoogleTest case is one that its
 program counts as passed, a script check a test method of a Python script (or one that a script counts by itself, as
-"N checks"). With --at-least, exits with 1 when fewer ran.
+"N checks", or pytest). With --at-least, exits with 1 when fewer ran.
 """
 import argparse
 import pathlib
@@ -28,6 +28,8 @@ for entry in entries:
     cases += sum(map(int, re.findall(r"^\[  PASSED  \] (\d+) tests?\.$", entry, re.M)))
     checks += sum(map(int, re.findall(r"^Ran (\d+) tests? in ", entry, re.M)))
     checks += sum(map(int, re.findall(r"^(\d+) checks$", entry, re.M)))
+    checks += sum(map(int, re.findall(r"^(?:\d+ failed, )?(\d+) passed[, ].* in [\d.]+s", entry, re.M)))
+    skipped += sum(map(int, re.findall(r"^(?:\d+ \w+, )*(\d+) skipped[, ].* in [\d.]+s", entry, re.M)))
     skipped += sum(map(int, re.findall(r"^\[  SKIPPED \] (\d+) tests?, listed below:$", entry, re.M)))
     not_run = sum(map(int, re.findall(r"^OK \(skipped=(\d+)\)$", entry, re.M)))
     skipped, checks = skipped + not_run, checks - not_run

@@ -21,7 +21,8 @@ check_lines() {
     END { exit wrong }' "$@"
 }
 
-mapfile -t sources < <(git ls-files -co --exclude-standard -- {src,apps,tests,bench,fuzz}/'*.cpp' {src,apps,tests,bench,fuzz}/'*.h')
+mapfile -t sources < <(git ls-files -co --exclude-standard -- {src,apps,python,tests,bench,fuzz}/'*.cpp' \
+  {src,apps,python,tests,bench,fuzz}/'*.h')
 case ${1:-} in
   format) .venv-tools/bin/clang-format -i "${sources[@]}" ;;
   format-check)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compatibility gate for tokenizers of transformers: may one model teach another token by token?
+"""The compatibility gate for tokenizers of transformers: whether one model may teach another, token by token.
 
 Names, verdicts and words are those of `routeopd check`, which reads directories; this reads the objects that
 a trainer holds. Where the two disagree the object counts, since it makes the ids: transformers 5 rebuilds
@@ -10,10 +10,12 @@ chat template is run by the tokenizer itself, in its own sandbox, as in training
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _MAX_FILE, _MAX_TEMPLATE, _MAX_CHAT = 256 << 20, 4 << 20, 16 << 20  # characters
 _MAX_ROWS, _MAX_STOPS = 1 << 24, 256  # of an embedding; ids that end a response

@@ -54,9 +54,7 @@ def read(directory):
         "config.json",
         "generation_config.json",
     )
-    return Files(
-        {name: json.loads((directory / name).read_text()) for name in names if (directory / name).exists()}
-    )
+    return Files({name: json.loads((directory / name).read_text()) for name in names if (directory / name).exists()})
 
 
 def golden(name):
@@ -134,9 +132,7 @@ def template(text):
     return put("declared", "chat_template", text)
 
 
-REFUSES_SYSTEM = (
-    "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}" + TEMPLATE
-)
+REFUSES_SYSTEM = "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}" + TEMPLATE
 NAMED = [{"name": "default", "template": TEMPLATE}, {"name": "tool_use", "template": "{{ tools | tojson }}"}]
 STEP = {
     "normalizer": {"type": "Replace", "pattern": {"String": "0"}, "content": "1"},
@@ -204,9 +200,7 @@ DAMAGES = (
 )
 CASES = [("qwen", damage, both) for damage in DAMAGES for both in (False, True)]
 CASES += [("llama2", damage, False) for damage in DAMAGES]
-CASES += [
-    (name, damage, False) for name in ("llama3", "smollm", "meta", "flags", "trained") for damage in LIGHT
-]
+CASES += [(name, damage, False) for name in ("llama3", "smollm", "meta", "flags", "trained") for damage in LIGHT]
 CASES += [(ROOT / "lab" / name, damage, False) for name in ("base", "teacher") for damage in DAMAGES]
 CASES += [(SHARED / "models" / "story", damage, False) for damage in LIGHT]
 CASES += [(SHARED / "tokenizers" / "qwen3", damage, False) for damage in list(LIGHT)[:6]]
@@ -297,9 +291,7 @@ def test_a_space_inside_a_merge_counts():
 def test_both_templates_that_refuse_everything_agree_and_are_useless():
     result = gate.compatible(tiny(chat_template="refuse"), tiny(chat_template="refuse"))
     assert [check.name for check in result.checks if not check.passed] == ["chats"]
-    with pytest.raises(
-        ValueError, match="^the pair is not compatible: chats: both templates refuse every chat"
-    ):
+    with pytest.raises(ValueError, match="^the pair is not compatible: chats: both templates refuse every chat"):
         result.raise_if_not()
 
 
@@ -379,9 +371,7 @@ def loaded(directory, auto=False):
         config = json.loads((directory / "config.json").read_text())
         stops = directory / "generation_config.json"
         generation = transformers.GenerationConfig.from_pretrained(directory) if stops.exists() else None
-        model = SimpleNamespace(
-            config=transformers.AutoConfig.for_model(**config), generation_config=generation
-        )
+        model = SimpleNamespace(config=transformers.AutoConfig.for_model(**config), generation_config=generation)
     return kind.from_pretrained(directory), model
 
 
@@ -390,9 +380,7 @@ def expect_equal(answer, pair):
     (student, student_model), (teacher, teacher_model) = pair
     result = gate.compatible(student, teacher, student_model=student_model, teacher_model=teacher_model)
     told = [(check.name, check.passed, without_reason(check.detail)) for check in result.checks]
-    assert told == [
-        (each["check"], each["passed"], without_reason(each["detail"])) for each in checks["checks"]
-    ]
+    assert told == [(each["check"], each["passed"], without_reason(each["detail"])) for each in checks["checks"]]
     assert bool(result) == result.ok == checks["compatible"]
     if not result.ok:
         with pytest.raises(ValueError, match="^the pair is not compatible: ") as raised:
@@ -462,9 +450,7 @@ def test_the_order_of_templates_means_nothing(program, tmp_path):
 
 
 def literal(text):
-    return (
-        "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r") + "'"
-    )
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r") + "'"
 
 
 def test_the_suite_is_the_programs(program, tmp_path):
