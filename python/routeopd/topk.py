@@ -141,8 +141,9 @@ def top_k(
     if of.lora is not None:
         raise ValueError("lora: top_k reads all of a head's rows; give it the merged weight, W + scale * B A")
     asked = None if gather is None else of.ids(gather, "gather")
+    bias = None if of.bias is None else of.bias.float().contiguous()
     ids, logits, total, gathered = call(
-        ops.top_k, of.hidden, of.weight, of.bias, asked, min(k, of.real_ids), of.real_ids, of.logit_scale, of.softcap
+        ops.top_k, of.hidden, of.weight, bias, asked, min(k, of.real_ids), of.real_ids, of.logit_scale, of.softcap
     )
 
     def shaped(values: Tensor) -> Tensor:
