@@ -98,6 +98,11 @@ def _(
     return _fake_gradients(hidden, weight, of_hidden, of_weight)
 
 
+@torch.library.register_fake("routeopd::add_pair_gradients")
+def _(grad: Tensor, hidden: Tensor, weight: Tensor, source: Tensor, destination: Tensor, grad_weight: Tensor) -> Tensor:
+    return _floats(hidden, *hidden.shape)
+
+
 @torch.library.register_fake("routeopd::gather_logits_backward")
 def _(
     grad: Tensor, hidden: Tensor, weight: Tensor, ids: Tensor, of_hidden: bool, of_weight: bool

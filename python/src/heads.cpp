@@ -93,6 +93,24 @@ std::tuple<Tensor, Tensor> pair_log_odds_backward(Tensor grad, Tensor hidden, Te
   return gradients(head, weight, kernels::pair_visits(pairs, grad_TM), of_hidden, of_weight);
 }
 
+// The same with the weight's gradient added to a float32 tensor that the caller keeps, touched rows alone: for
+// training loops of one's own, where a dense gradient per micro-batch would cost more than all of this.
+Tensor add_pair_gradients(Tensor grad, Tensor hidden, Tensor weight, Tensor source, Tensor destination,
+                          Tensor grad_weight) {
+  const Head head(hidden, weight);
+  const kernels::TokenPairs pairs = pairs_of(head, source, destination);
+  const float* const grad_TM = float_data(grad, "grad", pairs.tokens, pairs.per_token);
+  float_data(grad_weight, "grad_weight", head.rows, head.weight_VH.width);
+  const std::vector<kernels::RowVisit> visits = kernels::pair_visits(pairs, grad_TM);
+  const kernels::ParallelFor parallel = torch_threads();
+  Tensor grad_hidden = empty_floats({head.tokens, head.weight_VH.width});
+  kernels::hidden_gradient(head.weight_VH, visits, head.tokens, parallel, data_of<float>(grad_hidden));
+  kernels::RowGradient rows(data_of<float>(grad_weight), head.rows, head.weight_VH.width);
+  rows.begin_dense(head.rows);  // no row counts as zero
+  kernels::add_visits(head.hidden_TH, visits, head.tokens, parallel, rows);
+  return grad_hidden;
+}
+
 Tensor gather_logits(Tensor hidden, Tensor weight, Tensor ids) {
   const Head head(hidden, weight);
   const std::int64_t columns = columns_of(ids, "ids");
@@ -139,6 +157,9 @@ STABLE_TORCH_LIBRARY_FRAGMENT(routeopd, library) {
   library.def(
       "pair_log_odds_backward(Tensor grad, Tensor hidden, Tensor weight, Tensor source, Tensor destination, "
       "bool of_hidden, bool of_weight) -> (Tensor, Tensor)");
+  library.def(
+      "add_pair_gradients(Tensor grad, Tensor hidden, Tensor weight, Tensor source, Tensor destination, "
+      "Tensor(a!) grad_weight) -> Tensor");
   library.def("gather_logits(Tensor hidden, Tensor weight, Tensor ids) -> Tensor");
   library.def(
       "gather_logits_backward(Tensor grad, Tensor hidden, Tensor weight, Tensor ids, bool of_hidden, "
@@ -148,6 +169,7 @@ STABLE_TORCH_LIBRARY_FRAGMENT(routeopd, library) {
 STABLE_TORCH_LIBRARY_IMPL(routeopd, CPU, library) {
   library.impl("pair_log_odds", TORCH_BOX(&Marked<&pair_log_odds>::call));
   library.impl("pair_log_odds_backward", TORCH_BOX(&Marked<&pair_log_odds_backward>::call));
+  library.impl("add_pair_gradients", TORCH_BOX(&Marked<&add_pair_gradients>::call));
   library.impl("gather_logits", TORCH_BOX(&Marked<&gather_logits>::call));
   library.impl("gather_logits_backward", TORCH_BOX(&Marked<&gather_logits_backward>::call));
 }

@@ -323,3 +323,16 @@ def test_unknown_values_leave_the_union():
         assert gone.isdisjoint(after) or gone & set(teacher.ids[n].tolist())
         assert before - after <= gone
     assert (routes.student_mass <= known.student_mass + 1e-6).all()
+
+
+def test_gradients_that_are_added_to_a_tensor_of_one_s_own():
+    hidden, weight, generator = inputs(seed=12)
+    a = torch.randint(-1, 90, (33, 3), generator=generator, dtype=torch.int32)
+    b = torch.randint(0, 90, (33, 3), generator=generator, dtype=torch.int32)
+    grad = torch.randn((33, 3), generator=generator)
+    want_hidden, want_weight = torch.ops.routeopd.pair_log_odds_backward(grad, hidden, weight, a, b, True, True)
+    kept = torch.ones_like(weight)
+    for _ in range(2):
+        got = torch.ops.routeopd.add_pair_gradients(grad, hidden, weight, a, b, kept)
+        assert torch.equal(got, want_hidden)
+    assert error(kept - 1, 2 * want_weight) < 1e-5
