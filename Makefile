@@ -7,6 +7,8 @@
 #   make peers                live comparisons with transformers, tokenizers, TRL, Math-Verify, vLLM, llama.cpp and lm-evaluation-harness, in environments of their own
 #   make fuzz                 every reader of untrusted files under libFuzzer, 10 minutes each (FUZZ_SECONDS=600)
 #   make install PREFIX=DIR   the program, as DIR/bin/routeopd
+#   make wheel                the Python package, as dist/routeopd-….whl
+#   make integrations         the package in clean environments: other releases of torch, DeepSpeed
 #   make asan                 the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make format | lint        pinned clang-format | clang-tidy
 #
@@ -21,7 +23,7 @@ LEAST_CHECKS := 1560  # GoogleTest cases and script checks that `make test` must
 BUILD := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 PYTHON := $(or $(TORCH_PYTHON),$(CURDIR)/.venv/bin/python)
 
-.PHONY: reconfigure demo test build tests bench install peers fuzz asan format format-check lint setup clean
+.PHONY: reconfigure demo test build tests bench install wheel integrations peers fuzz asan format format-check lint setup clean
 
 demo: build
 	@./examples/demo.sh $(BUILD)/routeopd
@@ -57,6 +59,12 @@ fuzz:
 
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+wheel:
+	@TORCH_PYTHON="$(TORCH_PYTHON)" scripts/wheel.sh
+
+integrations: build wheel
+	@scripts/integrations.sh
 
 asan:
 	@$(MAKE) --no-print-directory test PRESET=asan
