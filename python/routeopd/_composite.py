@@ -69,8 +69,9 @@ def _visit_gradients(
     grad_hidden = hidden.new_zeros((tokens if of_hidden else 0, width), dtype=dtype)
     # Rows are summed in float32, on the rows that are touched alone, and rounded once.
     grad_weight = weight.new_zeros((weight.shape[0] if of_weight else 0, width))
-    present = ids >= 0
-    coefficients = coefficients.to(dtype).where(present, 0)
+    # A visit that carries nothing reads nothing: 0 times a NaN elsewhere would not be 0.
+    present = (ids >= 0) & (coefficients != 0)
+    coefficients = coefficients.to(dtype)
     safe = ids.where(present, 0).long()
     if tokens == 0:
         return grad_hidden, grad_weight
@@ -80,10 +81,11 @@ def _visit_gradients(
     size = chunk_rows(ids.shape[1] * width)
     for first in range(0, tokens, size):
         rows = slice(first, first + size)
+        here, factors = present[rows].unsqueeze(2), coefficients[rows].unsqueeze(2)
         if of_hidden:
-            grad_hidden[rows] = (coefficients[rows].unsqueeze(2) * weight[safe[rows]].to(dtype)).sum(1)
+            grad_hidden[rows] = (factors * weight[safe[rows]].to(dtype)).where(here, 0).sum(1)
         if of_weight:
-            parts = coefficients[rows].unsqueeze(2) * hidden[rows].to(dtype).unsqueeze(1)
+            parts = (factors * hidden[rows].to(dtype).unsqueeze(1)).where(here, 0)
             sums.index_add_(0, place[rows].flatten(), parts.flatten(0, 1))
     if of_weight and not exact:
         grad_weight[touched] = sums.to(weight.dtype)

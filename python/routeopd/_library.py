@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _composite
+from . import _composite, _triton
 
 # A build that is not installed, such as the tests', names its library.
 _FILE = os.environ.get("ROUTEOPD_OPERATORS") or str(pathlib.Path(__file__).with_name("_operators.so"))
@@ -204,6 +204,10 @@ for _operator in (
     "support_loss",
 ):
     torch.library.register_kernel(f"routeopd::{_operator}", None, getattr(_composite, _operator))
+
+# Triton's kernels go back to the torch operations by themselves where they cannot run.
+for _operator in ("pair_log_odds", "pair_log_odds_backward", "gather_logits", "gather_logits_backward"):
+    torch.library.register_kernel(f"routeopd::{_operator}", "cuda", getattr(_triton, _operator))
 
 
 # ---- gradients --------------------------------------------------------------------------------------------------

@@ -50,11 +50,13 @@ def _dots(
     source: tl.tensor,  # [T, M]; not read unless PAIRS
     destination: tl.tensor,  # [T, M]
     out: tl.tensor,  # float32 [T, M]
-    hidden_stride: tl.tensor, weight_stride: tl.tensor,
+    hidden_stride: tl.tensor,
+    weight_stride: tl.tensor,
     rows: tl.tensor,  # V
     per_token: tl.tensor,  # M
     width: tl.tensor,  # H
-    PAIRS: tl.constexpr, BLOCK: tl.constexpr,
+    PAIRS: tl.constexpr,
+    BLOCK: tl.constexpr,
 ) -> None:
     """One program for each token and id: h . W_b, or with PAIRS h . (W_b - W_a)."""
     place = tl.program_id(0)
@@ -85,7 +87,8 @@ def _hidden_gradient(
     rows: tl.tensor,  # V
     per_token: tl.tensor,  # N
     width: tl.tensor,  # H
-    BATCH: tl.constexpr, BLOCK: tl.constexpr,
+    BATCH: tl.constexpr,
+    BLOCK: tl.constexpr,
 ) -> None:
     """One program for each token and block of columns: the sum of coefficient * W_id over the token's visits."""
     token = tl.program_id(0).to(tl.int64)
@@ -115,7 +118,8 @@ def _weight_gradient(
     rows: tl.tensor,  # V
     per_token: tl.tensor,  # N
     width: tl.tensor,  # H
-    BATCH: tl.constexpr, BLOCK: tl.constexpr,
+    BATCH: tl.constexpr,
+    BLOCK: tl.constexpr,
 ) -> None:
     """One program for each visit and block of columns; the first of a row's run sums the run, the others nothing.
 
@@ -201,8 +205,20 @@ def _logits(kernels: _Kernels, hidden: Tensor, weight: Tensor, source: Tensor | 
     out = torch.empty(b.shape, dtype=torch.float32, device=hidden.device)
     with torch.cuda.device_of(hidden):
         kernels[0][(b.numel(),)](
-            hidden, weight, a, b, out, hidden.stride(0), weight.stride(0), weight.shape[0], b.shape[1],
-            hidden.shape[1], PAIRS=source is not None, BLOCK=COLUMNS, enable_fp_fusion=True)
+            hidden,
+            weight,
+            a,
+            b,
+            out,
+            hidden.stride(0),
+            weight.stride(0),
+            weight.shape[0],
+            b.shape[1],
+            hidden.shape[1],
+            PAIRS=source is not None,
+            BLOCK=COLUMNS,
+            enable_fp_fusion=True,
+        )
     return out
 
 
@@ -239,12 +255,34 @@ def _visit_gradients(
     with torch.cuda.device_of(hidden):
         if of_hidden:
             kernels[1][tokens, blocks](
-                weight, ids, coefficients, grad_hidden, weight.stride(0), rows, per_token, width, BATCH=VISITS,
-                BLOCK=COLUMNS, enable_fp_fusion=True)
+                weight,
+                ids,
+                coefficients,
+                grad_hidden,
+                weight.stride(0),
+                rows,
+                per_token,
+                width,
+                BATCH=VISITS,
+                BLOCK=COLUMNS,
+                enable_fp_fusion=True,
+            )
         if of_weight:
             sorted_ids, order = ids.flatten().sort(stable=True)  # a row's visits stay in order
             ends = torch.searchsorted(sorted_ids, sorted_ids, right=True, out_int32=True)
             kernels[2][ids.numel(), blocks](
-                hidden, sorted_ids, ends, order, coefficients, grad_weight, hidden.stride(0), rows, per_token, width,
-                BATCH=VISITS, BLOCK=COLUMNS, enable_fp_fusion=True)
+                hidden,
+                sorted_ids,
+                ends,
+                order,
+                coefficients,
+                grad_weight,
+                hidden.stride(0),
+                rows,
+                per_token,
+                width,
+                BATCH=VISITS,
+                BLOCK=COLUMNS,
+                enable_fp_fusion=True,
+            )
     return grad_hidden, grad_weight

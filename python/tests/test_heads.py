@@ -336,3 +336,17 @@ def test_gradients_that_are_added_to_a_tensor_of_one_s_own():
         got = torch.ops.routeopd.add_pair_gradients(grad, hidden, weight, a, b, kept)
         assert torch.equal(got, want_hidden)
     assert error(kept - 1, 2 * want_weight) < 1e-5
+
+
+@pytest.mark.parametrize("which", [torch.ops.routeopd, _composite], ids=["kernels", "torch operations"])
+def test_a_token_without_pairs_touches_nothing(which):
+    """Whatever its hidden state is: a padded position may hold NaN."""
+    hidden, weight, generator = inputs(tokens=4, seed=13)
+    hidden[2] = math.nan
+    a = torch.randint(1, 90, (4, 2), generator=generator, dtype=torch.int32)
+    b = torch.randint(1, 90, (4, 2), generator=generator, dtype=torch.int32)
+    a[2] = b[2] = -1
+    grad_hidden, grad_weight = which.pair_log_odds_backward(torch.ones(4, 2), hidden, weight, a, b, True, True)
+    assert which.pair_log_odds(hidden, weight, a, b).isfinite().all()
+    assert grad_weight.isfinite().all()
+    assert grad_hidden[2].abs().sum() == 0

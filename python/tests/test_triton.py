@@ -244,8 +244,10 @@ def test_nothing_to_compute(tokens, columns):
     for odds in (_triton.pair_log_odds(hidden, weight, ids, ids), _triton.gather_logits(hidden, weight, ids)):
         assert odds.shape == (tokens, columns)
         assert odds.dtype == torch.float32
-    for of_hidden, of_weight in (_triton.pair_log_odds_backward(grad, hidden, weight, ids, ids, True, True),
-                                 _triton.gather_logits_backward(grad, hidden, weight, ids, True, True)):
+    for of_hidden, of_weight in (
+        _triton.pair_log_odds_backward(grad, hidden, weight, ids, ids, True, True),
+        _triton.gather_logits_backward(grad, hidden, weight, ids, True, True),
+    ):
         assert torch.equal(of_hidden, torch.zeros(tokens, 7))
         assert torch.equal(of_weight, torch.zeros(ROWS, 7).bfloat16())
 
@@ -257,9 +259,12 @@ def test_same_bits_twice(kernels):
     args = example(torch.bfloat16, torch.float32, 65, columns=3, tokens=8)
     hidden, weight, _, destination, grad = args
     results = [
-        (kernels.pair_log_odds(*args[:4]), kernels.gather_logits(*args[:3]),
-         *kernels.pair_log_odds_backward(grad, *args[:4], True, True),
-         *kernels.gather_logits_backward(grad, *args[:3], True, True))
+        (
+            kernels.pair_log_odds(*args[:4]),
+            kernels.gather_logits(*args[:3]),
+            *kernels.pair_log_odds_backward(grad, *args[:4], True, True),
+            *kernels.gather_logits_backward(grad, *args[:3], True, True),
+        )
         for _ in range(2)
     ]
     for one, other in zip(*results, strict=True):
@@ -318,7 +323,8 @@ def test_left_to_torch_operations(monkeypatch, why):
     for name in OPERATORS:
         composite = getattr(_composite, name)
         monkeypatch.setattr(
-            _composite, name, lambda *args, name=name, composite=composite: called.append(name) or composite(*args))
+            _composite, name, lambda *args, name=name, composite=composite: called.append(name) or composite(*args)
+        )
     odds, logits = _triton.pair_log_odds(*args), _triton.gather_logits(*args[:3])
     gradients = _triton.pair_log_odds_backward(grad, *args, True, True)
     _triton.gather_logits_backward(grad, *args[:3], True, True)
@@ -340,8 +346,12 @@ def test_devices(monkeypatch):
 
 def test_shapes_that_do_not_fit_are_not_read():
     hidden, weight, source, destination, grad = example(torch.float32, torch.float32, 7, columns=2)
-    for args in ((hidden[:, :6], weight, source, destination), (hidden[:3], weight, source, destination),
-                 (hidden, weight, source, destination[:2]), (hidden, weight, source, destination[:, [0, 1, 0]])):
+    for args in (
+        (hidden[:, :6], weight, source, destination),
+        (hidden[:3], weight, source, destination),
+        (hidden, weight, source, destination[:2]),
+        (hidden, weight, source, destination[:, [0, 1, 0]]),
+    ):
         with pytest.raises((RuntimeError, IndexError)):
             _triton.pair_log_odds(*args)
     with pytest.raises((RuntimeError, IndexError)):
