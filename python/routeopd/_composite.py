@@ -110,11 +110,17 @@ def gather_logits_backward(
 def logits_of(hidden: Tensor, weight: Tensor, bias: Tensor | None, logit_scale: float, softcap: float) -> Tensor:
     """Logits of a chunk over all rows of the weight, not rounded to 16 bits: cap(scale * (h W^T + bias))."""
     dtype = sum_dtype(hidden, weight)
-    if hidden.is_cuda and hidden.dtype == weight.dtype != dtype:  # tensor cores, with their sums as they are
-        logits = torch.mm(hidden, weight.T, out_dtype=dtype)
-    else:
-        logits = hidden.to(dtype) @ weight.to(dtype).T
-    return transformed(logits, bias, logit_scale, softcap)
+    with without_autocast(hidden):
+        if hidden.is_cuda and hidden.dtype == weight.dtype != dtype:  # tensor cores, with their sums as they are
+            logits = torch.mm(hidden, weight.T, out_dtype=dtype)
+        else:
+            logits = hidden.to(dtype) @ weight.to(dtype).T
+        return transformed(logits, bias, logit_scale, softcap)
+
+
+def without_autocast(tensor: Tensor) -> torch.autocast:
+    """Autocast would round what is summed here to 16 bits, forward and backward."""
+    return torch.autocast(tensor.device.type, enabled=False)
 
 
 def transformed(logits: Tensor, bias: Tensor | None, logit_scale: float, softcap: float) -> Tensor:

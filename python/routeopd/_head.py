@@ -76,7 +76,8 @@ class Head:
         if self.lora is None:
             return None
         dtype = _composite.sum_dtype(self.hidden, self.lora.A)
-        return self.hidden.to(dtype) @ self.lora.A.to(dtype).T, self.lora.B, self.lora.scale
+        with _composite.without_autocast(self.hidden):
+            return self.hidden.to(dtype) @ self.lora.A.to(dtype).T, self.lora.B, self.lora.scale
 
     def capped(self, logits: Tensor) -> Tensor:
         logits = logits if self.logit_scale == 1 else logits * self.logit_scale
@@ -111,10 +112,13 @@ def checked_head(hidden: Tensor, weight: Tensor, arguments: HeadArguments) -> He
     _check_floats(hidden, "hidden")
     _check_floats(weight, "weight")
     for tensor, name in ((hidden, "hidden"), (weight, "weight")):
-        if hasattr(tensor, "full_tensor"):  # without importing torch.distributed
+        # A DTensor, or what its full_tensor() gave without grad_placements; told without importing torch.distributed.
+        made_by = tensor.grad_fn
+        gathered = type(made_by).__name__ == "_ToTorchTensorBackward" and not getattr(made_by, "grad_placements", None)
+        if hasattr(tensor, "full_tensor") or gathered:
             raise ValueError(
-                f"{name}: it is sharded (a DTensor), and its gradient would be wrong here; compute inside the module's "
-                f"own forward, with routeopd.head_mode(lm_head)"
+                f"{name}: it is sharded (a DTensor, or full_tensor() of one), and its gradient would be wrong here; "
+                f"compute inside the module's own forward, with routeopd.head_mode(lm_head)"
             )
     known = HeadArguments.__annotations__
     for name in arguments:

@@ -54,7 +54,8 @@ class _LogProbs(torch.autograd.Function):
             p *= -grad[rows].sum(1, keepdim=True)
             return p.scatter_add_(1, ids[rows].clamp(min=0).long(), grad[rows].to(p.dtype))
 
-        return (*dense_backward(ctx, hidden, weight, bias, ctx.scale, ctx.softcap, slopes), None, None, None)
+        with _composite.without_autocast(hidden):
+            return (*dense_backward(ctx, hidden, weight, bias, ctx.scale, ctx.softcap, slopes), None, None, None)
 
 
 def dense_backward(
@@ -139,7 +140,8 @@ class _FullKl(torch.autograd.Function):
         def slopes(rows: slice, logits: Tensor) -> Tensor:
             return grad[rows, None] * _divergence(logits, teacher.logits(rows), reverse, log_delta_p)[1]
 
-        return (*dense_backward(ctx, hidden, weight, bias, scale, softcap, slopes), *(None,) * 5)
+        with _composite.without_autocast(hidden):
+            return (*dense_backward(ctx, hidden, weight, bias, scale, softcap, slopes), *(None,) * 5)
 
 
 class _Teacher:

@@ -16,7 +16,6 @@ from torch import Tensor
 from ._library import call, ops
 
 if TYPE_CHECKING:
-    from .options import Options
     from .routes import Routes, Support
 
 __all__ = ["exact_loss", "route_loss", "sampled_rkl_loss", "union_kl"]
@@ -27,6 +26,14 @@ def _same_shape(value: Tensor, expected: Tensor, name: str) -> None:
         raise ValueError(f"{name}: expected shape {list(expected.shape)}, got {list(getattr(value, 'shape', []))}")
 
 
+def _not_rounded(values: Tensor) -> None:
+    if values.dtype != torch.float32:
+        raise ValueError(
+            f"routes: expected float32 values, got {str(values.dtype).removeprefix('torch.')}; FSDP2's mixed precision "
+            f"rounds the tensors that a forward is given: set cast_forward_inputs=False, or hand routes over otherwise"
+        )
+
+
 def route_loss(odds: Tensor, routes: Routes, old: Tensor | None = None) -> Tensor:
     """The routed loss of each state, (weight / M) sum of huber(odds - old - target): float32 ``[...]``.
 
@@ -34,6 +41,7 @@ def route_loss(odds: Tensor, routes: Routes, old: Tensor | None = None) -> Tenso
     destinations. ``old``: their values before the first update of this rollout; None says that this is the first
     update, where they are the current ones. ``routes.old`` are those of the models that gave the top-k.
     """
+    _not_rounded(routes.target)
     _same_shape(odds, routes.target, "odds")
     if old is not None:
         _same_shape(old, routes.target, "old")
@@ -55,11 +63,12 @@ def _support_of(routes: Routes, logits: Tensor) -> Support:
         raise ValueError(
             f"routes: arm {routes.options.arm} keeps no support; make them with route(…, with_support=True)"
         )
+    _not_rounded(routes.support.values)
     _same_shape(logits, routes.support.ids, "logits")
     return routes.support
 
 
-def _support_loss(logits: Tensor, routes: Routes, old: Tensor, options: Options) -> Tensor:
+def _support_loss(logits: Tensor, routes: Routes, old: Tensor, options: str) -> Tensor:
     support = _support_of(routes, logits)
     width = logits.shape[-1]
     states = routes.weight.numel()
@@ -75,7 +84,7 @@ def _support_loss(logits: Tensor, routes: Routes, old: Tensor, options: Options)
         flat(old.float()),
         support.values.reshape(6, states, width).contiguous(),
         routes.weight.reshape(states).contiguous(),
-        options.as_json(),
+        options,
     )
     return loss.reshape(routes.weight.shape)
 
@@ -91,7 +100,7 @@ def exact_loss(logits: Tensor, routes: Routes, old: Tensor | None = None) -> Ten
     options = routes.options
     if options.arm in ("union_rkl", "union_fkl"):
         raise ValueError(f"routes: arm {options.arm} is a divergence on the support; use union_kl")
-    return _support_loss(logits, routes, (logits if old is None else old).detach(), options)
+    return _support_loss(logits, routes, (logits if old is None else old).detach(), options.as_json())
 
 
 def union_kl(logits: Tensor, routes: Routes, *, reverse: bool | None = None) -> Tensor:
@@ -105,8 +114,7 @@ def union_kl(logits: Tensor, routes: Routes, *, reverse: bool | None = None) -> 
         if routes.options.arm not in ("union_rkl", "union_fkl"):
             raise ValueError(f"reverse: expected True or False, since arm {routes.options.arm} does not say")
         reverse = routes.options.arm == "union_rkl"
-    options = routes.options.but(arm="union_rkl" if reverse else "union_fkl", pairs="sample")
-    return _support_loss(logits, routes, logits.detach(), options)
+    return _support_loss(logits, routes, logits.detach(), routes.options.as_union_json(reverse=reverse))
 
 
 def sampled_rkl_loss(

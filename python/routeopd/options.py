@@ -111,9 +111,15 @@ class Options:
             if name != "arm":
                 object.__setattr__(self, name, value)
         object.__setattr__(self, "_values", values)
+        # Made now: torch.compile traces neither json nor the library's check of settings.
+        object.__setattr__(self, "_json", json.dumps(values))
+        unions = {arm: json.dumps({**values, "arm": arm, "pairs": "sample"}) for arm in ("union_rkl", "union_fkl")}
+        object.__setattr__(self, "_union_json", unions)
         object.__setattr__(self, "_needs_pool", bool(resolved["needs_pool"]))
 
     _values: dict[str, Any]
+    _json: str
+    _union_json: dict[str, str]
     _needs_pool: bool
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -135,9 +141,13 @@ class Options:
         """Every setting under its name, as a recipe would have it."""
         return dict(self._values)
 
+    def as_union_json(self, *, reverse: bool) -> str:
+        """The same for a divergence on the union."""
+        return self._union_json["union_rkl" if reverse else "union_fkl"]
+
     def as_json(self) -> str:
         """The same in JSON."""
-        return json.dumps(self._values)
+        return self._json
 
     @staticmethod
     def help() -> dict[str, str]:

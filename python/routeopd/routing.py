@@ -82,6 +82,7 @@ def background_pool(student: TopK, *, seed: int, address: Tensor | None = None) 
     return pool.reshape((*lead, -1)).to(student.ids.device)
 
 
+@torch.inference_mode(mode=False)  # what is routed there is trained on outside
 @torch.no_grad()
 def route(
     student: TopK,

@@ -11,6 +11,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
 from ._head import HeadArguments
 from .dense import log_probs
 from .heads import gather_logits, pair_log_odds
@@ -19,7 +21,7 @@ from .topk import TopK, top_k
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from torch import Tensor, nn
+    from torch import nn
     from typing_extensions import Unpack
 
 __all__ = ["HeadMode", "head_mode"]
@@ -66,7 +68,9 @@ class HeadMode:
         bias: Tensor | None = getattr(self._module, "bias", None)
         if bias is not None:
             arguments["bias"] = bias
-        return function(hidden, self._module.weight, *ids, **arguments)
+        found = function(hidden, self._module.weight, *ids, **arguments)
+        # FSDP2 hangs a hook on the output, which an in-place operation on a view would lose: it warns of views.
+        return found.clone() if isinstance(found, Tensor) and found._is_view() else found
 
 
 # FSDP2's hooks look for tensors in tuples, lists and dicts, not inside other objects.
