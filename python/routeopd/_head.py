@@ -120,6 +120,11 @@ def checked_head(hidden: Tensor, weight: Tensor, arguments: HeadArguments) -> He
                 f"{name}: it is sharded (a DTensor, or full_tensor() of one), and its gradient would be wrong here; "
                 f"compute inside the module's own forward, with routeopd.head_mode(lm_head)"
             )
+    if weight.numel() == 0 and hasattr(weight, "ds_id"):
+        raise ValueError(
+            "weight: DeepSpeed has it in parts here; compute inside the module's own forward, with "
+            "routeopd.head_mode(lm_head)"
+        )
     known = HeadArguments.__annotations__
     for name in arguments:
         if name not in known:

@@ -61,6 +61,15 @@ class HeadMode:
             gathered=found.get("gathered"),
         )
 
+    def call(self, function: Callable[..., Any], hidden: Tensor, *arguments: Any) -> Any:
+        """``function(hidden, weight, *arguments, **head)`` inside the module's forward, for several steps in one call.
+
+        A head that shares a unit with other modules (``fully_shard([norm, lm_head])``) is resharded after each call,
+        and its backward fails where a call without gradients came before one with them: take the top-k, route and
+        compute the pairs in one. It also gathers the head once. Answers are tensors, or tuples and dicts of them.
+        """
+        return self._module(hidden, function, *arguments)
+
     def _forward(self, hidden: Tensor, function: Callable[..., Any] | None = None, *ids: Any) -> Any:
         if function is None:
             raise ValueError("head_mode: the module computes pairs, gathers and top-k here; leave it for plain logits")

@@ -55,7 +55,8 @@ def test_a_sharded_weight_outside_the_head_is_refused(answer: Any) -> None:
 def test_a_weight_made_whole_outside_the_head_is_refused(answer: Any) -> None:
     sentence = answer["wrong"]["sentences"].get("full_tensor", "")
     assert "head_mode" in sentence, "full_tensor() was taken, and the head's gradient is wrong by " + str(
-        answer["wrong"]["errors"]["full_tensor"]["lm_head.weight"])
+        answer["wrong"]["errors"]["full_tensor"]["lm_head.weight"]
+    )
 
 
 def test_the_comparison_sees_a_wrong_gradient(answer: Any) -> None:

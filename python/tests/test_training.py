@@ -177,7 +177,8 @@ def test_compiled_once_for_any_number_of_tokens(case: Case) -> None:
     compiled = torch.compile(pair_log_odds, fullgraph=True, dynamic=True, backend=backend)
     for tokens in (T, 7, 3):
         hidden, source, destination = (
-            one[:tokens].clone() for one in (case.hidden, case.routes.source, case.routes.destination))
+            one[:tokens].clone() for one in (case.hidden, case.routes.source, case.routes.destination)
+        )
         found = compiled(hidden, case.weight, source, destination)
         assert torch.equal(found, pair_log_odds(hidden, case.weight, source, destination))
     assert len(graphs) == 1
@@ -190,8 +191,12 @@ def test_compiled_with_bad_ids_says_so(case: Case) -> None:
         compiled(case.hidden, case.weight, case.tokens.int() + V)
 
 
-HEAD_DTYPES = [(torch.float32, torch.float32), (torch.bfloat16, torch.bfloat16), (torch.bfloat16, torch.float32),
-               (torch.float16, torch.float16)]
+HEAD_DTYPES = [
+    (torch.float32, torch.float32),
+    (torch.bfloat16, torch.bfloat16),
+    (torch.bfloat16, torch.float32),
+    (torch.float16, torch.float16),
+]
 
 
 @pytest.mark.parametrize("dtypes", HEAD_DTYPES, ids=str)
@@ -200,10 +205,10 @@ def test_opcheck_of_heads(case: Case, operator: str, dtypes: tuple[torch.dtype, 
     hidden, weight = case.hidden.to(dtypes[0]), case.weight.to(dtypes[1])
     ids = [case.routes.source, case.routes.destination][: 2 if operator == "pair_log_odds" else 1]
     torch.library.opcheck(
-        getattr(ops, operator), (hidden.clone().requires_grad_(), weight.clone().requires_grad_(), *ids))
+        getattr(ops, operator), (hidden.clone().requires_grad_(), weight.clone().requires_grad_(), *ids)
+    )
     for needed in ((True, True), (True, False), (False, True)):
-        torch.library.opcheck(
-            getattr(ops, f"{operator}_backward"), (case.routes.target, hidden, weight, *ids, *needed))
+        torch.library.opcheck(getattr(ops, f"{operator}_backward"), (case.routes.target, hidden, weight, *ids, *needed))
 
 
 def test_opcheck_of_top_k(case: Case) -> None:
@@ -212,8 +217,13 @@ def test_opcheck_of_top_k(case: Case) -> None:
     torch.library.opcheck(ops.top_k, (case.hidden.bfloat16(), case.weight, bias, asked, K, V - 5, 0.5, 3.0))
 
 
-SETTINGS: list[dict[str, Any]] = [{"m": 2}, {"m": 3, "pairs": "exact"}, {"arm": "union_fkl"}, {"arm": "sampled_rkl"},
-                                  {"arm": "source_only"}]
+SETTINGS: list[dict[str, Any]] = [
+    {"m": 2},
+    {"m": 3, "pairs": "exact"},
+    {"arm": "union_fkl"},
+    {"arm": "sampled_rkl"},
+    {"arm": "source_only"},
+]
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
@@ -223,20 +233,55 @@ def test_opcheck_of_route(case: Case, settings: dict[str, Any], with_support: bo
     address = torch.arange(4 * T).reshape(T, 4)
     torch.library.opcheck(
         ops.route,
-        (student.ids, student.logits, teacher.gathered, teacher.ids, teacher.logits, student.gathered, None, None,
-         student.logsumexp, teacher.logsumexp, None, address, Options(k=K, **settings).as_json(), 42, V, with_support))
+        (
+            student.ids,
+            student.logits,
+            teacher.gathered,
+            teacher.ids,
+            teacher.logits,
+            student.gathered,
+            None,
+            None,
+            student.logsumexp,
+            teacher.logsumexp,
+            None,
+            address,
+            Options(k=K, **settings).as_json(),
+            42,
+            V,
+            with_support,
+        ),
+    )
 
 
 def test_opcheck_of_a_full_support_and_of_a_pool(case: Case) -> None:
     student, teacher = (
         TopK.full(hidden @ weight.T)
-        for hidden, weight in ((case.hidden, case.weight), (case.teacher_hidden, case.teacher_weight)))
+        for hidden, weight in ((case.hidden, case.weight), (case.teacher_hidden, case.teacher_weight))
+    )
     address = torch.arange(4 * T).reshape(T, 4)
     no_ids, nothing = torch.empty((0, 0), dtype=torch.int32), torch.empty((0, 0))
     torch.library.opcheck(
         ops.route,
-        (no_ids, student.logits, nothing, no_ids, teacher.logits, nothing, None, None, student.logsumexp,
-         teacher.logsumexp, None, address, Options(k="full").as_json(), 42, V, True))
+        (
+            no_ids,
+            student.logits,
+            nothing,
+            no_ids,
+            teacher.logits,
+            nothing,
+            None,
+            None,
+            student.logsumexp,
+            teacher.logsumexp,
+            None,
+            address,
+            Options(k="full").as_json(),
+            42,
+            V,
+            True,
+        ),
+    )
     torch.library.opcheck(ops.background_pool, (case.student.ids, address, V, 42))
 
 
@@ -247,8 +292,15 @@ def test_opcheck_of_support_loss(case: Case, settings: dict[str, Any]) -> None:
     logits = gather_logits(case.hidden, case.weight, support.ids)
     torch.library.opcheck(
         ops.support_loss,
-        (logits.clone().requires_grad_(), support.ids, logits + 0.1, support.values, case.routes.weight.contiguous(),
-         Options(**settings).as_json()))
+        (
+            logits.clone().requires_grad_(),
+            support.ids,
+            logits + 0.1,
+            support.values,
+            case.routes.weight.contiguous(),
+            Options(**settings).as_json(),
+        ),
+    )
 
 
 # ---- autocast ---------------------------------------------------------------------------------------------------
@@ -347,8 +399,12 @@ def test_micro_batches_add_up_to_the_batch(loss: str) -> None:
     hidden = torch.cat([batch.hidden(one.tokens) for one in sequences])
     routes = _joined([one.routes for one in sequences])
     packed = tiny_decoder.Sequence(
-        torch.cat([one.tokens for one in sequences]), hidden, hidden,
-        torch.cat([one.teacher_log_probs for one in sequences]), routes)
+        torch.cat([one.tokens for one in sequences]),
+        hidden,
+        hidden,
+        torch.cat([one.teacher_log_probs for one in sequences]),
+        routes,
+    )
     with head_mode(batch.lm_head) as head:
         (tiny_decoder.LOSSES[loss](head, hidden, packed) / tokens).backward()
     apart = 0.0
@@ -367,8 +423,17 @@ def _joined(parts: list[Routes]) -> Routes:
     assert len(supports) == len(parts)
     support = routeopd.Support(torch.cat([one.ids for one in supports]), torch.cat([one.values for one in supports], 1))
     return Routes(
-        join("source", 0), join("destination", 0), join("target", 0), join("old", 0), join("statistics", 1),
-        join("n_deficit", 0), join("validity", 0), join("routed", 0), parts[0].options, support)
+        join("source", 0),
+        join("destination", 0),
+        join("target", 0),
+        join("old", 0),
+        join("statistics", 1),
+        join("n_deficit", 0),
+        join("validity", 0),
+        join("routed", 0),
+        parts[0].options,
+        support,
+    )
 
 
 @each_function
@@ -411,7 +476,8 @@ def test_gradient_of_one_side_alone(case: Case, function: Any, wanted: int) -> N
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize(
-    "function", [_pairs, _gather, _route_loss, _union_rkl, _exact], ids=lambda one: one.__name__[1:])
+    "function", [_pairs, _gather, _route_loss, _union_rkl, _exact], ids=lambda one: one.__name__[1:]
+)
 def test_any_number_of_threads_gives_the_same_bits(function: Any, dtype: torch.dtype) -> None:
     case = Case(tokens=700, width=40, rows=300, seed=2)  # rows that many tokens visit
     threads = torch.get_num_threads()
@@ -431,8 +497,11 @@ def test_any_number_of_threads_gives_the_same_bits(function: Any, dtype: torch.d
 # ---- copies -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda one: pickle.loads(pickle.dumps(one))],
-                         ids=["deepcopy", "copy", "pickle"])
+@pytest.mark.parametrize(
+    "copied",
+    [copy.deepcopy, copy.copy, lambda one: pickle.loads(pickle.dumps(one))],
+    ids=["deepcopy", "copy", "pickle"],
+)
 def test_copies(case: Case, copied: Any) -> None:
     options = Options.arm("fixed_mid", m=3, k=16, kappa=0.25)
     assert copied(options) == options
@@ -459,8 +528,10 @@ def lm_head(case: Case) -> nn.Linear:
 
 def test_head_mode_is_the_functions(case: Case, lm_head: nn.Linear) -> None:
     with head_mode(lm_head) as head:
-        assert_same([head.pair_log_odds(case.hidden, case.routes.source, case.routes.destination)],
-                    [_pairs(case, case.hidden, case.weight)])
+        assert_same(
+            [head.pair_log_odds(case.hidden, case.routes.source, case.routes.destination)],
+            [_pairs(case, case.hidden, case.weight)],
+        )
         assert_same([head.gather_logits(case.hidden, case.support_ids)], [_gather(case, case.hidden, case.weight)])
         assert_same([head.log_probs(case.hidden, case.tokens)], [_log_probs(case, case.hidden, case.weight)])
         found = head.top_k(case.hidden, K, gather=case.teacher.ids)

@@ -174,7 +174,7 @@ def _all_in_one(hidden: Tensor, weight: Tensor, sequence: Sequence, **arguments:
 
 def one_call(head: HeadMode, hidden: Tensor, sequence: Sequence) -> Tensor:
     """The student's top-k, routes and their loss in a single call of the head: one gathering of its weight."""
-    loss: Tensor = head._module(hidden, _all_in_one, sequence)
+    loss: Tensor = head.call(_all_in_one, hidden, sequence)
     return loss
 
 

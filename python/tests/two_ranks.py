@@ -25,8 +25,12 @@ def run(worker: str, folder: pathlib.Path, seconds: float, **environment: str) -
     """The answer of ``worker``; both ranks have ended when this returns, or raises what they wrote."""
     answer = folder / "answer.json"
     shared = {
-        **os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()),
-        "OMP_NUM_THREADS": "1", **environment,
+        **os.environ,
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(_free_port()),
+        "OMP_NUM_THREADS": "1",
+        **environment,
     }
     logs = [folder / f"rank{rank}.log" for rank in range(2)]
     ranks: list[subprocess.Popen[bytes]] = []
@@ -37,7 +41,8 @@ def run(worker: str, folder: pathlib.Path, seconds: float, **environment: str) -
                     subprocess.Popen(
                         [sys.executable, str(HERE / worker), str(answer)],
                         env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-                        stdout=output, stderr=subprocess.STDOUT,
+                        stdout=output,
+                        stderr=subprocess.STDOUT,
                     )
                 )
         end = time.monotonic() + seconds

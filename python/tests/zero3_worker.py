@@ -101,8 +101,11 @@ def check_outside(sequences: list[Sequence]) -> str:
     engine = engine_of(decoder())
     try:
         routeopd.pair_log_odds(
-            torch.zeros(len(mine.tokens), tiny_decoder.HIDDEN), engine.module.lm_head.weight, mine.routes.source,
-            mine.routes.destination)
+            torch.zeros(len(mine.tokens), tiny_decoder.HIDDEN),
+            engine.module.lm_head.weight,
+            mine.routes.source,
+            mine.routes.destination,
+        )
     except ValueError as error:
         return str(error)
     finally:
