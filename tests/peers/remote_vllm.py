@@ -111,9 +111,14 @@ with tempfile.TemporaryDirectory() as directory:
                 "learner-values": student_on + teacher_on + ["rollout.student_values=learner"]}
         for name, values in runs.items():
             lines, masses = train(root / name, steps, *common, *values)
-            valid = all(set(line["validity"]) <= {"valid", "not_routed"} for line in lines)
+            # With k = 32 and a top 128, a flat distribution of SmolLM2 may share no id that both servers list: such a state
+            # has an empty support, is told so, and is rare. The laboratory has none.
+            reasons = {"valid", "not_routed"} | ({"empty_support"} if arguments.model else set())
+            valid = all(set(line["validity"]) <= reasons and line["validity"]["valid"] >= 0.9 * line["tokens"] for line in lines)
             fall, expected = masses[0] - masses[-1], local[0] - local[-1]
-            close = abs(masses[0] - local[0]) < 0.02 and abs(fall - expected) <= 0.25 * abs(expected) + 0.005
+            # Where vLLM writes, the fixed states are of other responses; 64 states of SmolLM2 then begin elsewhere.
+            same_start = abs(masses[0] - local[0]) < 0.02 or (arguments.model and name != "teacher-alone")
+            close = same_start and abs(fall - expected) <= 0.25 * abs(expected) + 0.005
             # float32 on both sides: what the learner's own forward says of the tokens and pairs that vLLM's values made.
             gaps = [max(value for key, value in line["engine_gap"].items() if key != "share") for line in lines if line["engine_gap"]]
             close = close and all(gap < 2e-4 for gap in gaps)
