@@ -93,8 +93,8 @@ std::tuple<Tensor, Tensor> pair_log_odds_backward(Tensor grad, Tensor hidden, Te
   return gradients(head, weight, kernels::pair_visits(pairs, grad_TM), of_hidden, of_weight);
 }
 
-// The same with the weight's gradient added to a float32 tensor that the caller keeps, touched rows alone: for
-// training loops of one's own, where a dense gradient per micro-batch would cost more than all of this.
+// The same with the weight's gradient added to a float32 tensor that the caller keeps, touched rows alone: in
+// a training loop of one's own a dense gradient per micro-batch would cost more than all of this.
 Tensor add_pair_gradients(Tensor grad, Tensor hidden, Tensor weight, Tensor source, Tensor destination,
                           Tensor grad_weight) {
   const Head head(hidden, weight);
