@@ -195,8 +195,8 @@ class RouteOPDTrainer(DistillationTrainer):
         mode = "train" if self.model.training else "eval"
         if result is None:
             raise RuntimeError("routeopd: TRL did not call _compute_loss")
-        if self._metrics[mode]["entropy"] and torch.isnan(result.entropy):
-            self._metrics[mode]["entropy"].pop()  # this arm does not know it
+        if torch.isnan(result.entropy):
+            self._metrics[mode].pop("entropy", None)  # this arm does not know it
         if self._own.get("before") is None:
             self._sums[mode].add(result)
             if self.model.training and self.args.num_iterations > 1:
