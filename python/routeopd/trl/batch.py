@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# mypy: disable-error-code="import-not-found,import-untyped"
 """What the plug-in adds to a batch of TRL's: addresses of its states, and the teacher there."""
 
 from __future__ import annotations
@@ -6,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from accelerate.utils import DistributedType
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,6 +18,8 @@ __all__ = ["OWN", "TeacherAt", "addresses"]
 
 OWN = "routeopd_"
 """How the names of what is ours in a batch begin."""
+
+_SHARDED = (DistributedType.FSDP, DistributedType.DEEPSPEED)
 
 
 class TeacherAt:
@@ -36,10 +40,12 @@ class TeacherAt:
     @torch.no_grad()
     def head(self) -> tuple[Tensor, HeadArguments]:
         """Its head's whole weight, with what goes with it."""
-        found: tuple[Tensor, HeadArguments] = self._call(self._trainer._whole_head, self.kept["hidden"])
+        sharded = hasattr(self._model.get_output_embeddings().weight, "full_tensor")
+        sharded = sharded or self._trainer.accelerator.distributed_type in _SHARDED
+        found: tuple[Tensor, HeadArguments] = self._call(self._trainer._whole_head, self.kept["hidden"], sharded)
         return found
 
-    def _call(self, method: Any, *arguments: Tensor) -> Any:
+    def _call(self, method: Any, *arguments: Any) -> Any:
         trainer = self._trainer
         return trainer._forward_redirection(trainer.teacher_model, self._model, method, self._model, *arguments)
 

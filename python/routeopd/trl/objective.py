@@ -20,14 +20,16 @@ from torch import Tensor
 
 from .. import _composite
 from .._head import Head, HeadArguments, checked_head
-from ..dense import full_kl
+from ..dense import full_kl, log_probs
+from ..heads import gather_logits, pair_log_odds
 from ..losses import exact_loss, route_loss, sampled_rkl_loss, union_kl
 from ..routes import Routes
 from ..routing import background_pool, route
-from ..topk import TopK
+from ..topk import TopK, top_k
 
 if TYPE_CHECKING:
-    from torch import nn
+    from collections.abc import Callable
+
     from typing_extensions import Unpack
 
     from ..options import Options
@@ -53,14 +55,26 @@ class Result:
     """Of one micro-batch: the loss of each state, and what a later update of the same rollout needs."""
 
     loss: Tensor  # [N]
-    entropy: Tensor  # the student's, nats, summed over the states; NaN where an arm does not know it
-    routes: Routes | None  # [N]; none for arms that need none
-    old: Tensor | None  # the values before the first update: log-odds, log-probabilities or logits
+    old: Tensor | None = None  # the values before the first update: log-odds, log-probabilities or logits
+    routes: Routes | None = None  # [N]; none for arms that need none
+    entropy: Tensor | None = None  # the student's, nats, summed over the states; None where an arm does not know it
     teacher_entropy: Tensor | None = None
 
     def kept(self) -> Result:
         """The same without the graph."""
         return dataclasses.replace(self, loss=self.loss.detach())
+
+
+@dataclasses.dataclass(frozen=True)
+class _Student:
+    """The student's head inside its own forward, where its weight is whole."""
+
+    hidden: Tensor
+    weight: Tensor
+    arguments: HeadArguments
+
+    def __call__(self, function: Callable[..., Tensor], *ids: Tensor) -> Tensor:
+        return function(self.hidden, self.weight, *ids, **self.arguments)
 
 
 class Objective:
@@ -105,7 +119,6 @@ class Objective:
     def at(
         self,
         head: HeadMode,
-        lm_head: nn.Module,
         hidden: Tensor,
         teacher: Teacher,
         *,
@@ -116,86 +129,88 @@ class Objective:
         """The loss at states with hidden states ``[N, H]``, and what it was made of.
 
         ``before``: the answer at the first update of this rollout; None says that this is the first, at which the old
-        policy is the current one. Call it in the student's forward, with ``head`` open on its ``lm_head``.
+        policy is the current one. Call it in the student's forward, with ``head`` open on its head: all is computed in
+        one call of that head, since some layouts of FSDP2 allow no more.
         """
-        nothing = hidden.new_full((), math.nan, dtype=torch.float32)
-        old = None if before is None else before.old
-        if self.family == "taken":
-            ids = self._known(taken)
-            values = head.log_probs(hidden, ids.unsqueeze(-1))[..., 0]
-            clip, floor = self.options.ratio_clip, self.options.delta_p
-            loss = sampled_rkl_loss(values, teacher.kept["log_prob"], old, ratio_clip=clip, delta_p=floor)
-            return Result(loss.where(ids >= 0, 0), nothing, None, values.detach() if old is None else old)
-        if self.family == "dense":
-            return Result(self._divergence(lm_head, hidden, teacher), nothing, None, None)
-        entropy, teacher_entropy = nothing, None
-        if before is not None and before.routes is not None:
-            routes, entropy = before.routes, before.entropy
-        elif self.full:
-            routes = self._full_routes(lm_head, hidden, teacher, address)
-        else:
-            student, other = self._sides(head, hidden, teacher)
-            pool = None
-            if self.options.needs_pool:
-                ids = background_pool(student, seed=self.seed, address=address)
-                with torch.no_grad():
-                    pool = (ids, head.gather_logits(hidden, ids))
-            routes = route(student, other, self.options, seed=self.seed, address=address, pool=pool)
-            entropy, teacher_entropy = top_entropy(student, routes), top_entropy(other, routes)
-        loss, values = self._routed(head, hidden, routes, old)
-        return Result(loss, entropy, routes, values.detach() if old is None else old, teacher_entropy)
+        made: list[Result] = []
 
-    def _routed(self, head: HeadMode, hidden: Tensor, routes: Routes, old: Tensor | None) -> tuple[Tensor, Tensor]:
+        def inside(hidden: Tensor, weight: Tensor, **arguments: Unpack[HeadArguments]) -> Tensor:
+            student = _Student(hidden, weight, arguments)
+            if self.family == "taken":
+                made.append(self._at_taken(student, teacher, self._known(taken), before))
+            elif self.family == "dense":
+                made.append(self._divergence(student, teacher))
+            else:
+                made.append(self._at_routes(student, teacher, address, before))
+            return made[0].loss
+
+        loss = head.call(inside, hidden)
+        return dataclasses.replace(made[0], loss=loss)
+
+    def _at_taken(self, student: _Student, teacher: Teacher, ids: Tensor, before: Result | None) -> Result:
+        values = student(log_probs, ids.unsqueeze(-1))[..., 0]
+        old = None if before is None else before.old
+        clip, floor = self.options.ratio_clip, self.options.delta_p
+        loss = sampled_rkl_loss(values, teacher.kept["log_prob"], old, ratio_clip=clip, delta_p=floor)
+        return Result(loss.where(ids >= 0, 0), values.detach() if old is None else old)
+
+    def _divergence(self, student: _Student, teacher: Teacher) -> Result:
+        weight, theirs = teacher.head()
+        reverse, floor = self.options.arm == "full_rkl", self.options.delta_p
+        given = (student.hidden, student.weight, teacher.kept["hidden"], weight)
+        return Result(full_kl(*given, reverse=reverse, delta_p=floor, teacher_head=theirs, **student.arguments))
+
+    def _at_routes(self, student: _Student, teacher: Teacher, address: Tensor, before: Result | None) -> Result:
+        made = self._routes(student, teacher, address) if before is None or before.routes is None else before
+        routes, old = made.routes, made.old
+        if routes is None:
+            raise RuntimeError("no routes were made")
         if self.family == "support":
             if routes.support is None:
                 raise RuntimeError("the routes hold no support")
-            values = head.gather_logits(hidden, routes.support.ids)
-            if self.options.arm in ("union_rkl", "union_fkl"):
-                return union_kl(values, routes), values
-            return exact_loss(values, routes, old), values
-        if self.options.side == "pair":
-            values = head.pair_log_odds(hidden, routes.source, routes.destination)
+            values = student(gather_logits, routes.support.ids)
+            union = self.options.arm in ("union_rkl", "union_fkl")
+            loss = union_kl(values, routes) if union else exact_loss(values, routes, old)
         else:
-            end = routes.source if self.options.side == "source" else routes.destination
-            values = head.log_probs(hidden, end.where(routes.source >= 0, -1))
-        return route_loss(values, routes, old), values
-
-    def _sides(self, head: HeadMode, hidden: Tensor, teacher: Teacher) -> tuple[TopK, TopK]:
-        """Both models' top-k, each with its values at the other's ids."""
-        ids = teacher.kept["ids"]
-        student = head.top_k(hidden.detach(), int(self.options.k), gather=ids)
-        if student.ids is None:
-            raise RuntimeError("top_k gave no ids")
-        kept = (teacher.kept["logits"], teacher.kept["logsumexp"])
-        return student, TopK(ids, *kept, self.real_ids, student.ids, teacher.gather(student.ids))
+            if self.options.side == "pair":
+                values = student(pair_log_odds, routes.source, routes.destination)
+            else:
+                end = routes.source if self.options.side == "source" else routes.destination
+                values = student(log_probs, end.where(routes.source >= 0, -1))
+            loss = route_loss(values, routes, old)
+        return dataclasses.replace(made, loss=loss, old=values.detach() if old is None else old)
 
     @torch.no_grad()
-    def _full_routes(self, lm_head: nn.Module, hidden: Tensor, teacher: Teacher, address: Tensor) -> Routes:
+    def _routes(self, student: _Student, teacher: Teacher, address: Tensor) -> Result:
+        """Routes of a first update; the loss is not known yet."""
+        if self.full:
+            routes = self._full_routes(student, teacher, address)
+            return Result(routes.weight, routes=routes)
+        ids = teacher.kept["ids"]
+        ours = top_k(student.hidden, student.weight, int(self.options.k), gather=ids, **student.arguments)
+        if ours.ids is None:
+            raise RuntimeError("top_k gave no ids")
+        kept = (teacher.kept["logits"], teacher.kept["logsumexp"])
+        theirs = TopK(ids, *kept, self.real_ids, ours.ids, teacher.gather(ours.ids))
+        pool = None
+        if self.options.needs_pool:
+            background = background_pool(ours, seed=self.seed, address=address)
+            pool = (background, student(gather_logits, background))
+        routes = route(ours, theirs, self.options, seed=self.seed, address=address, pool=pool)
+        entropies = (top_entropy(side, routes) for side in (ours, theirs))
+        return Result(routes.weight, None, routes, *entropies)
+
+    def _full_routes(self, student: _Student, teacher: Teacher, address: Tensor) -> Routes:
         """Routes on every real id, some states at a time: logits of all states are never held."""
+        ours = checked_head(student.hidden, student.weight, student.arguments)
         theirs = checked_head(teacher.kept["hidden"], *teacher.head())
         size = _composite.chunk_rows(8 * self.real_ids)
         made: list[Routes] = []
-
-        def walk(states: Tensor, weight: Tensor, **arguments: Unpack[HeadArguments]) -> Tensor:
-            ours = checked_head(states, weight, arguments)
-            for first in range(0, max(1, states.shape[0]), size):
-                rows = slice(first, first + size)
-                student, other = (TopK.full(_logits(of, rows, self.real_ids)) for of in (ours, theirs))
-                made.append(route(student, other, self.options, seed=self.seed, address=address[rows]))
-            return states
-
-        lm_head(hidden.detach(), walk)
+        for first in range(0, max(1, address.shape[0]), size):
+            rows = slice(first, first + size)
+            one, other = (TopK.full(_logits(of, rows, self.real_ids)) for of in (ours, theirs))
+            made.append(route(one, other, self.options, seed=self.seed, address=address[rows]))
         return joined(made)
-
-    def _divergence(self, lm_head: nn.Module, hidden: Tensor, teacher: Teacher) -> Tensor:
-        reverse, floor = self.options.arm == "full_rkl", self.options.delta_p
-        states, (weight, rest) = teacher.kept["hidden"], teacher.head()
-
-        def walk(hidden: Tensor, own: Tensor, **arguments: Unpack[HeadArguments]) -> Tensor:
-            return full_kl(hidden, own, states, weight, reverse=reverse, delta_p=floor, teacher_head=rest, **arguments)
-
-        loss: Tensor = lm_head(hidden, walk)
-        return loss
 
     def _known(self, taken: Tensor) -> Tensor:
         """Ids, -1 for those of padded rows, which are no tokens."""

@@ -13,11 +13,11 @@ Shapes: B rows of a batch, C columns of its completions, N states of a micro-bat
 from __future__ import annotations
 
 import contextlib
+import math
 from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate.logging import get_logger
-from accelerate.utils import DistributedType
 from datasets import IterableDataset
 
 from ..sharded import HeadMode, head_mode
@@ -41,7 +41,6 @@ else:
 
 __all__ = ["RouteOPDTrainer"]
 
-_SHARDED = (DistributedType.FSDP, DistributedType.DEEPSPEED)
 _log = get_logger(__name__)
 
 
@@ -165,9 +164,7 @@ class RouteOPDTrainer(DistillationTrainer):
     @contextlib.contextmanager
     def _head(self, model: Any) -> Iterator[HeadMode]:
         arguments = head_arguments(model.config, self.objective.real_ids)
-        device = self.accelerator.device.type
-        # The operators sum in float32 whatever a trainer's automatic precision is.
-        with torch.autocast(device, enabled=False), head_mode(model.get_output_embeddings(), **arguments) as head:
+        with head_mode(model.get_output_embeddings(), **arguments) as head:
             yield head
 
     # ---- every update -----------------------------------------------------------------------------------------------
@@ -195,7 +192,7 @@ class RouteOPDTrainer(DistillationTrainer):
         mode = "train" if self.model.training else "eval"
         if result is None:
             raise RuntimeError("routeopd: TRL did not call _compute_loss")
-        if torch.isnan(result.entropy):
+        if result.entropy is None:
             self._metrics[mode].pop("entropy", None)  # this arm does not know it
         if self._own.get("before") is None:
             self._sums[mode].add(result)
@@ -216,7 +213,6 @@ class RouteOPDTrainer(DistillationTrainer):
         with self._head(unwrapped_student) as head:
             self._result = self.objective.at(
                 head,
-                unwrapped_student.get_output_embeddings(),
                 hidden[states],
                 teacher,
                 taken=inputs["completion_ids"].to(hidden.device)[states],
@@ -225,27 +221,27 @@ class RouteOPDTrainer(DistillationTrainer):
             )
         count = states.sum()
         denominator = count.clamp(min=1) if num_items_in_batch is None else num_items_in_batch
-        return self._result.loss.sum() / denominator, self._result.entropy.detach(), count
+        entropy = self._result.entropy
+        entropy = count.new_full((), math.nan, dtype=torch.float32) if entropy is None else entropy
+        return self._result.loss.sum() / denominator, entropy, count
 
     def _gather(self, teacher: Any, hidden: Tensor, ids: Tensor) -> Tensor:
         with self._head(teacher) as head:
             return head.gather_logits(hidden, ids)
 
-    def _whole_head(self, teacher: Any, like: Tensor) -> tuple[Tensor, HeadArguments]:
+    def _whole_head(self, teacher: Any, like: Tensor, sharded: bool) -> tuple[Tensor, HeadArguments]:
         """In the teacher's forward: its head, copied where it is whole for the time of a forward alone."""
-        lm_head = teacher.get_output_embeddings()
-        passing = hasattr(lm_head.weight, "full_tensor") or self.accelerator.distributed_type in _SHARDED
         whole: list[tuple[Tensor, HeadArguments]] = []
 
         def take(hidden: Tensor, weight: Tensor, **arguments: Unpack[HeadArguments]) -> Tensor:
             bias = arguments.get("bias")
             if bias is not None:
                 arguments["bias"] = bias.detach().clone()
-            whole.append((weight.detach().clone() if passing else weight.detach(), arguments))
+            whole.append((weight.detach().clone() if sharded else weight.detach(), arguments))
             return hidden
 
-        with self._head(teacher):
-            lm_head(like[:0], take)
+        with self._head(teacher) as head:
+            head.call(take, like[:0])
         return whole[0]
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:

@@ -23,6 +23,8 @@ def shard(made, mesh, layout):
         fully_shard(layer, mesh=mesh)
     if layout == "fsdp2-own":
         fully_shard(made.lm_head, mesh=mesh)
+    if layout == "fsdp2-group":
+        fully_shard([made.model.norm, made.lm_head], mesh=mesh)
     fully_shard(made, mesh=mesh)
 
 
@@ -60,7 +62,7 @@ def under_ddp(arm, silent):
 
 
 for arm in ("routeopd", "sampled_rkl", "union_rkl", "full_rkl"):
-    for layout in ("ddp", "ddp-silent", "fsdp2-root", "fsdp2-own", "fsdp2-tied"):
+    for layout in ("ddp", "ddp-silent", "fsdp2-root", "fsdp2-own", "fsdp2-group", "fsdp2-tied"):
         if layout.startswith("ddp"):
             found = under_ddp(arm, range(4 if layout == "ddp-silent" else 0))
         else:
