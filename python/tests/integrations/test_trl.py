@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import os
 import subprocess
 import sys
@@ -250,25 +249,6 @@ def test_metrics_are_those_of_the_routes():
     full = (-ours.softmax(-1) * ours.log_softmax(-1)).sum(-1).mean()
     assert 0 < logged["entropy"] <= full + 1e-6
     assert "entropy" not in Case(*pair(), arm="sampled_rkl").train().trainer.state.log_history[0]
-
-
-def test_evaluation_has_its_own_names():
-    student, teacher = pair()
-    case = Case(student, teacher)
-    found = case.trainer.evaluate(case.trainer.train_dataset.select(range(8)))
-    assert math.isfinite(found["eval_loss"])
-    logged = case.trainer.state.log_history[-1]
-    assert 0 < logged["eval_mass"] <= 1 and 0 <= logged["eval_routed_share"] <= 1
-
-
-def test_it_writes_its_own_responses():
-    student, teacher = pair()
-    case = Case(student, teacher, steps=2, micro=4, accumulation=2)
-    del case.trainer._generate
-    case.train()
-    assert all(math.isfinite(loss) and loss > 0 for loss in case.losses)
-    steps = [batch["routeopd_address"][:, :, 0].unique().tolist() for batch in case.batches]
-    assert steps == [[0], [1]]
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,13 @@ from routeopd.trl import RouteOPDConfig, RouteOPDTrainer
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 TOKENIZER = ROOT / "lab/base"
 ROWS, K, SEED = 8, 8, 42
+ZERO3_CASES = [
+    ("routeopd", False),
+    ("routeopd", True),
+    ("sampled_rkl", False),
+    ("union_rkl", True),
+    ("full_rkl", False),
+]
 
 
 def tokenizer():
@@ -54,10 +61,10 @@ class Case:
         self, student, teacher, *, micro=ROWS, accumulation=1, steps=1, tools=True, silent=(), peft=None, **more
     ):
         self.tools, self.silent, self.generations, self.gradients, self.batches = tools, silent, 0, [], []
-        more = {"k": K, "learning_rate": 0.5, "gradient_checkpointing": False} | more
+        more = {"k": K, "learning_rate": 0.5, "gradient_checkpointing": False, "bf16": False} | more
         args = RouteOPDConfig(
             output_dir=tempfile.mkdtemp(), use_cpu=True, per_device_train_batch_size=micro, max_steps=steps,
-            gradient_accumulation_steps=accumulation, max_completion_length=16, report_to=[], bf16=False, optim="sgd",
+            gradient_accumulation_steps=accumulation, max_completion_length=16, report_to=[], optim="sgd",
             lr_scheduler_type="constant", save_strategy="no", logging_steps=1, max_grad_norm=0.0, disable_tqdm=True,
             shuffle_dataset=False, objective_seed=SEED, **more,
         )  # fmt: skip
