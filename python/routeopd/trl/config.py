@@ -30,7 +30,7 @@ class RouteOPDConfig(DistillationConfig):
     What is None has the value that the arm stands for. ``temperature``, ``top_p`` and the like are about sampling
     alone: the objective reads both models at temperature 1. ``beta`` has no meaning here, since the arm says what is
     compared. ``num_iterations`` updates are made on each generation batch; from the second on they keep its pairs and
-    the values from before the first.
+    the values from before the first. ``diagnostics`` costs a product with each head for arms that need no routes.
     """
 
     arm: str = field(default="routeopd", metadata={"help": _HELP["arm"]})
@@ -53,6 +53,10 @@ class RouteOPDConfig(DistillationConfig):
     delta_target: float | None = _setting("delta_target")
     objective_seed: int = field(default=42, metadata={"help": "seed of the pairs, which depend on nothing else but it"})
     num_iterations: int = field(default=1, metadata={"help": "updates on each generation batch"})
+    diagnostics: bool = field(
+        default=True,
+        metadata={"help": "top-k and routes for the logs, where the arm's loss reads none: sampled_rkl and full KLs"},
+    )
 
     def __post_init__(self) -> None:
         for name in _WORDS:

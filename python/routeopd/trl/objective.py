@@ -56,7 +56,7 @@ class Result:
 
     loss: Tensor  # [N]
     old: Tensor | None = None  # the values before the first update: log-odds, log-probabilities or logits
-    routes: Routes | None = None  # [N]; none for arms that need none
+    routes: Routes | None = None  # [N]; for arms that need none, at the first update and with diagnostics alone
     entropy: Tensor | None = None  # the student's, nats, summed over the states; None where an arm does not know it
     teacher_entropy: Tensor | None = None
 
@@ -80,8 +80,10 @@ class _Student:
 class Objective:
     """An arm with its settings, at heads of which the first ``real_ids`` rows are tokens."""
 
-    def __init__(self, options: Options, *, seed: int, real_ids: int) -> None:
+    def __init__(self, options: Options, *, seed: int, real_ids: int, diagnostics: bool = True) -> None:
         self.options, self.seed, self.real_ids = options, seed, real_ids
+        # Routes for the metrics of arms that read none.
+        self.diagnostics = diagnostics and options.k != "full"
         self.family: Literal["taken", "dense", "support", "pairs"] = "pairs"
         if options.arm == "sampled_rkl":
             self.family = "taken"
@@ -103,18 +105,18 @@ class Objective:
     @torch.no_grad()
     def of_teacher(self, head: HeadMode, hidden: Tensor, taken: Tensor) -> dict[str, Tensor]:
         """What is kept of the teacher: from its hidden states ``[..., H]`` and the tokens written there ``[...]``."""
-        if self.family == "taken":
-            ids = self._known(taken).unsqueeze(-1)
-            found = head.top_k(hidden, 1, gather=ids)
-            if found.gathered is None or found.logsumexp is None:
-                raise RuntimeError("top_k gave no values at the ids asked for")
-            return {"log_prob": (found.gathered[..., 0] - found.logsumexp).where(ids[..., 0] >= 0, 0)}
-        if self.family == "dense" or self.full:
+        if self.full or (self.family == "dense" and not self.diagnostics):
             return {"hidden": hidden}
-        found = head.top_k(hidden, int(self.options.k))
+        ids = self._known(taken).unsqueeze(-1) if self.family == "taken" else None
+        alone = ids is not None and not self.diagnostics
+        found = head.top_k(hidden, 1 if alone else int(self.options.k), gather=ids)
         if found.ids is None or found.logsumexp is None:
             raise RuntimeError("top_k gave no ids")
-        return {"hidden": hidden, "ids": found.ids, "logits": found.logits, "logsumexp": found.logsumexp}
+        kept = {"hidden": hidden, "ids": found.ids, "logits": found.logits, "logsumexp": found.logsumexp}
+        if ids is None or found.gathered is None:
+            return kept
+        log_prob = (found.gathered[..., 0] - found.logsumexp).where(ids[..., 0] >= 0, 0)
+        return {"log_prob": log_prob} | ({} if alone else kept)
 
     def at(
         self,
@@ -137,12 +139,16 @@ class Objective:
         def inside(hidden: Tensor, weight: Tensor, **arguments: Unpack[HeadArguments]) -> Tensor:
             student = _Student(hidden, weight, arguments)
             if self.family == "taken":
-                made.append(self._at_taken(student, teacher, self._known(taken), before))
+                result = self._at_taken(student, teacher, self._known(taken), before)
             elif self.family == "dense":
-                made.append(self._divergence(student, teacher))
+                result = self._divergence(student, teacher)
             else:
-                made.append(self._at_routes(student, teacher, address, before))
-            return made[0].loss
+                result = self._at_routes(student, teacher, address, before)
+            if result.routes is None and self.diagnostics and before is None:
+                seen = self._routes(student, teacher, address)
+                result = dataclasses.replace(seen, loss=result.loss, old=result.old)
+            made.append(result)
+            return result.loss
 
         loss = head.call(inside, hidden)
         return dataclasses.replace(made[0], loss=loss)

@@ -106,7 +106,9 @@ class RouteOPDTrainer(DistillationTrainer):
         student = self.accelerator.unwrap_model(self.model)
         check_pair(self._tokenizer, student, tokenizer, teacher)
         real_ids = real_ids_of(self._tokenizer, student, teacher)
-        self.objective = Objective(self.args.objective(), seed=self.args.objective_seed, real_ids=real_ids)
+        self.objective = Objective(
+            args.objective(), seed=args.objective_seed, real_ids=real_ids, diagnostics=args.diagnostics
+        )
         if self.is_deepspeed_enabled:
             self.teacher_model = hooks.prepare_deepspeed(teacher, self.accelerator)
         else:
@@ -192,8 +194,10 @@ class RouteOPDTrainer(DistillationTrainer):
         mode = "train" if self.model.training else "eval"
         if result is None:
             raise RuntimeError("routeopd: TRL did not call _compute_loss")
-        if result.entropy is None:
-            self._metrics[mode].pop("entropy", None)  # this arm does not know it
+        if result.entropy is None and self._metrics[mode]["entropy"]:
+            self._metrics[mode]["entropy"].pop()  # it is not known here
+        if not self._metrics[mode]["entropy"]:
+            del self._metrics[mode]["entropy"]
         if self._own.get("before") is None:
             self._sums[mode].add(result)
             if self.model.training and self.args.num_iterations > 1:
