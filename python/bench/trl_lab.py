@@ -47,7 +47,7 @@ def train(args):
         output_dir=tempfile.mkdtemp(), use_cpu=True, bf16=False, gradient_checkpointing=False, report_to=[],
         per_device_train_batch_size=args.micro, gradient_accumulation_steps=128 // args.micro, max_steps=args.steps,
         max_completion_length=128, shuffle_dataset=False, learning_rate=1e-3, lr_scheduler_type="cosine",
-        warmup_steps=1, weight_decay=0.01, max_grad_norm=1.0, save_strategy="no", logging_steps=1, disable_tqdm=True,
+        warmup_steps=0, weight_decay=0.01, max_grad_norm=1.0, save_strategy="no", logging_steps=1, disable_tqdm=True,
         arm=args.arm, k=16, m=2, seed=42,
     )  # fmt: skip
     data = Dataset.from_dict({"prompt": rows})

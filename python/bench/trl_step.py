@@ -24,6 +24,8 @@ import threading
 import time
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# Two loops share the cores: threads that wait must not spin, or the one that is left at the end is another machine.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
 import trl.trainer.distillation_trainer as stock
@@ -146,14 +148,17 @@ def steps(args):
         turns.timed(trainer.accelerator, "backward", "backward")
         trainers.append((trainer, turns))
 
+    ended = threading.Barrier(2)
+
     def run(trainer, turns):
         torch.set_num_threads(args.threads)
         try:
             trainer.train()
-        finally:
-            turns.turn[0] = -1 if len(marks[turns.own]) < args.steps else 1 - turns.own
-            with lock:
-                lock.notify_all()
+        except BaseException:
+            ended.abort()
+            turns.pass_on()
+            raise
+        ended.wait()
 
     threads = [threading.Thread(target=run, args=each) for each in trainers]
     for thread in threads:
