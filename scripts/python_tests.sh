@@ -21,5 +21,5 @@ else
     export LD_PRELOAD ASAN_OPTIONS=detect_leaks=0
     case $1 in *test_package.py) exec echo "python: the library's own symbols are not looked at under sanitizers" ;; esac
   fi
-  "$python" -m pytest -q -p no:cacheprovider "$@"
+  "$python" -m pytest -q -p no:cacheprovider "$@" || [ $? -eq 5 ]  # 5: every test of the file was skipped, and said so
 fi
