@@ -51,8 +51,8 @@ class Head:
     real_ids: int = 0
     lora: LoRA | None = None
 
-    def ids(self, ids: Tensor, name: str) -> Tensor:
-        """Ids of each token as int32 [T, columns], on the device of the hidden states."""
+    def ids(self, ids: Tensor, name: str, *, kernel: bool = True) -> Tensor:
+        """Ids of each token as int32 [T, columns], on the device of the hidden states; ``kernel`` will look at them."""
         if not isinstance(ids, Tensor) or ids.dtype not in (torch.int32, torch.int64):
             raise ValueError(f"{name}: expected a tensor of int32 or int64, got {_said(ids)}")
         if ids.device != self.hidden.device:
@@ -61,7 +61,9 @@ class Head:
             raise ValueError(f"{name}: expected shape {shape_text((*self.lead, 'ids'))}, got {shape_text(ids.shape)}")
         flat = ids.reshape(self.hidden.shape[0], ids.shape[-1])
         # The kernels on the CPU look at every id themselves.
-        seen = flat.device.type == "cpu" and flat.dtype == torch.int32 and self.real_ids == self.weight.shape[0]
+        seen = (
+            kernel and flat.device.type == "cpu" and flat.dtype == torch.int32 and self.real_ids == self.weight.shape[0]
+        )
         if not seen and flat.numel() and can_look(flat):
             # Both bounds in one answer of the device; ids past int32 would wrap.
             low, high = torch.stack(flat.aminmax()).tolist()
@@ -82,6 +84,13 @@ class Head:
     def capped(self, logits: Tensor) -> Tensor:
         logits = logits if self.logit_scale == 1 else logits * self.logit_scale
         return logits if self.softcap == 0 else self.softcap * torch.tanh(logits / self.softcap)
+
+
+def int32_ids(ids: Tensor, name: str) -> Tensor:
+    """Ids as int32. One that does not fit becomes the largest, which no vocabulary has, and not another id."""
+    if not isinstance(ids, Tensor) or ids.dtype not in (torch.int32, torch.int64):
+        raise ValueError(f"{name}: expected a tensor of int32 or int64, got {_said(ids)}")
+    return ids if ids.dtype == torch.int32 else ids.clamp(-2, (1 << 31) - 1).int()
 
 
 def can_look(tensor: Tensor) -> bool:
@@ -137,6 +146,8 @@ def checked_head(hidden: Tensor, weight: Tensor, arguments: HeadArguments) -> He
     if weight.device != hidden.device:
         raise ValueError(f"weight: expected {hidden.device}, as hidden, got {weight.device}")
     rows = weight.shape[0]
+    if rows < 1 or weight.shape[1] < 1:
+        raise ValueError(f"weight: expected at least a row and a column, got {shape_text(weight.shape)}")
     real_ids = arguments.get("real_ids")
     real_ids = rows if real_ids is None else real_ids
     if not 1 <= real_ids <= rows:
@@ -152,10 +163,12 @@ def checked_head(hidden: Tensor, weight: Tensor, arguments: HeadArguments) -> He
     logit_scale = arguments.get("logit_scale", 1.0)
     if not (math.isfinite(softcap) and softcap >= 0):
         raise ValueError(f"softcap: expected a number over 0, or None, got {softcap}")
-    if not math.isfinite(logit_scale) or logit_scale == 0:
+    if not isinstance(logit_scale, (int, float)) or not math.isfinite(logit_scale) or logit_scale == 0:
         raise ValueError(f"logit_scale: expected a number other than 0, got {logit_scale}")
     lora = arguments.get("lora")
     if lora is not None:
+        if not isinstance(lora, LoRA):
+            raise ValueError(f"lora: expected a LoRA(A, B, scale), got {type(lora).__name__}")
         _check_floats(lora.A, "lora.A")
         _check_floats(lora.B, "lora.B")
         if lora.A.dim() != 2 or lora.A.shape[1] != weight.shape[1] or lora.B.shape != (rows, lora.A.shape[0]):

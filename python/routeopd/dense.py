@@ -98,7 +98,7 @@ def log_probs(hidden: Tensor, weight: Tensor, ids: Tensor, **head: Unpack[HeadAr
     of = checked_head(hidden, weight, head)
     if of.lora is not None:
         raise ValueError("lora: log_probs reads all of a head's rows; give it the merged weight, W + scale * B A")
-    at = of.ids(ids, "ids")
+    at = of.ids(ids, "ids", kernel=False)
     real = slice(0, of.real_ids)
     values: Tensor = _LogProbs.apply(  # type: ignore[no-untyped-call]
         of.hidden, of.weight[real], None if of.bias is None else of.bias[real], at, of.logit_scale, of.softcap
@@ -148,6 +148,9 @@ class _Teacher:
     """The teacher's head at the same states, without gradients."""
 
     def __init__(self, hidden: Tensor, weight: Tensor, arguments: HeadArguments, real_ids: int) -> None:
+        for name in ("lora", "real_ids"):
+            if arguments.get(name) is not None:
+                raise ValueError(f"teacher_head: {name} is not taken; give the merged weight, and real_ids for both")
         self._head = checked_head(hidden.detach(), weight.detach(), arguments)
         self._real = slice(0, real_ids)
 
@@ -195,6 +198,8 @@ def full_kl(
         raise ValueError(
             f"teacher_hidden: expected states of shape {list(hidden.shape[:-1])}, got {list(teacher_hidden.shape[:-1])}"
         )
+    if not 0 < delta_p <= 1:
+        raise ValueError(f"delta_p: expected a number in (0, 1], got {delta_p}")
     if teacher_weight.shape[0] < of.real_ids:
         raise ValueError(f"teacher_weight: expected at least {of.real_ids} rows, got {teacher_weight.shape[0]}")
     teacher = _Teacher(teacher_hidden, teacher_weight, teacher_head or {}, of.real_ids)

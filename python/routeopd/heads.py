@@ -41,7 +41,7 @@ def pair_log_odds(
         raise ValueError(
             f"destination: expected shape {shape_text(source.shape)}, as source, got {shape_text(destination.shape)}"
         )
-    if a.device.type != "cpu" and a.numel() and can_look(a) and bool(((b < 0) & (a >= 0)).any()):
+    if (of.softcap or a.device.type != "cpu") and a.numel() and can_look(a) and bool(((b < 0) & (a >= 0)).any()):
         raise ValueError("destination: expected ids from 0 wherever a source is given")
     if of.softcap:
         ends = gather_logits(hidden, weight, torch.cat([source, destination], -1), **head)

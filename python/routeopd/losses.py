@@ -139,7 +139,7 @@ def sampled_rkl_loss(
     if ratio_clip < 0 or not 0 < delta_p <= 1:
         raise ValueError(f"ratio_clip and delta_p: expected at least 0, and in (0, 1], got {ratio_clip} and {delta_p}")
     teacher = teacher_log_prob.detach().float()
-    advantage = teacher.where(teacher > -math.inf, math.log(delta_p)) - before
+    advantage = teacher.where(teacher != -math.inf, math.log(delta_p)) - before
     if engine_log_prob is not None:
         _same_shape(engine_log_prob, log_prob, "engine_log_prob")
         advantage = advantage * (before - engine_log_prob.detach()).exp().clamp(max=importance_cap)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from ._head import int32_ids
 from ._library import call, ops
 from .heads import gather_logits
 from .options import Options
@@ -31,12 +32,16 @@ def _host(value: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     return flat.to("cpu", dtype).contiguous()
 
 
+def _host_ids(ids: Tensor, name: str) -> Tensor:
+    return _host(int32_ids(ids, name), torch.int32)
+
+
 def _addresses(address: Tensor | None, lead: torch.Size) -> Tensor:
     """[T, 4] on the host. Without addresses, positions are the numbers of the rows."""
     states = math.prod(lead)
     if address is None:
-        rows = torch.zeros((states, 4), dtype=torch.int64)
-        rows[:, 3] = torch.arange(states)
+        rows = torch.zeros((states, 4), dtype=torch.int64, device="cpu")
+        rows[:, 3] = torch.arange(states, device="cpu")
         return rows
     if (
         not isinstance(address, Tensor)
@@ -68,6 +73,8 @@ def _values_at(side: TopK, ids: Tensor, name: str) -> Tensor:
         raise ValueError(
             f"{name}: expected values at ids of shape {list(ids.shape)}, got {list(side.gathered_ids.shape)}"
         )
+    if not torch.equal(_host_ids(side.gathered_ids, name), _host_ids(ids, name)):
+        raise ValueError(f"{name}: expected its values at the other model's ids, got values at other ids")
     return side.gathered
 
 
@@ -77,7 +84,11 @@ def background_pool(student: TopK, *, seed: int, address: Tensor | None = None) 
         raise ValueError("student: a full support leaves no ids for a pool")
     lead = student.logits.shape[:-1]
     pool: Tensor = call(
-        ops.background_pool, _host(student.ids, torch.int32), _addresses(address, lead), student.real_ids, _seed(seed)
+        ops.background_pool,
+        _host_ids(student.ids, "student.ids"),
+        _addresses(address, lead),
+        student.real_ids,
+        _seed(seed),
     )
     return pool.reshape((*lead, -1)).to(student.ids.device)
 
@@ -106,6 +117,8 @@ def route(
     the student's logits there, for the destinations that need them.
     """
     options = Options() if options is None else options
+    if not isinstance(options, Options):
+        raise ValueError(f"options: expected Options, got {type(options).__name__}")
     for side, name in ((student, "student"), (teacher, "teacher")):
         if not isinstance(side, TopK):
             raise ValueError(f"{name}: expected a TopK, got {type(side).__name__}")
@@ -119,18 +132,18 @@ def route(
     if (student.ids is None) != (teacher.ids is None):
         raise ValueError("teacher: expected a full support on both sides, or on none")
     if student.ids is None or teacher.ids is None:
-        none, empty = torch.empty((0, 0), dtype=torch.int32), torch.empty((0, 0))
+        none, empty = torch.empty((0, 0), dtype=torch.int32, device="cpu"), torch.empty((0, 0), device="cpu")
         sides: tuple[Tensor, ...] = (none, _host(student.logits), empty, none, _host(teacher.logits), empty)
     else:
         sides = _sides(student, student.ids, teacher, teacher.ids)
     lse = [None if side.logsumexp is None else _host(side.logsumexp.unsqueeze(-1))[:, 0] for side in (student, teacher)]
     pools: tuple[Tensor | None, Tensor | None] = (None, None)
     if pool is not None:
-        pools = (_host(pool[0], torch.int32), _host(pool[1]))
+        pools = (_host_ids(pool[0], "pool"), _host(pool[1]))
     elif options.needs_pool:
         raise ValueError(
             f"destination: {options.destination} draws from a pool; expected pool=(ids, student's logits there), "
-            f"with ids = background_pool(student, …)"
+            f"as pool_of(student, hidden, weight, seed=…, address=…) makes it"
         )
     found = call(
         ops.route,
@@ -151,7 +164,7 @@ def _sides(student: TopK, student_ids: Tensor, teacher: TopK, teacher_ids: Tenso
     """Both lists and each model's values at the other's ids; an id at which a model is not known leaves its list."""
     at_student = _host(_values_at(teacher, student_ids, "teacher"))
     at_teacher = _host(_values_at(student, teacher_ids, "student"))
-    s_ids, t_ids = _host(student_ids, torch.int32), _host(teacher_ids, torch.int32)
+    s_ids, t_ids = _host_ids(student_ids, "student.ids"), _host_ids(teacher_ids, "teacher.ids")
     s_logits, t_logits = _host(student.logits), _host(teacher.logits)
     return (
         s_ids.masked_fill(at_student.isnan() & ~s_logits.isnan(), -1),

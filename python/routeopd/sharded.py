@@ -107,6 +107,11 @@ def head_mode(lm_head: nn.Module, **head: Unpack[HeadArguments]) -> Iterator[Hea
     """
     if getattr(lm_head, "weight", None) is None:
         raise ValueError(f"lm_head: expected a module with a weight, got {type(lm_head).__name__}")
+    if hasattr(lm_head, "base_layer") or hasattr(lm_head, "lora_A"):
+        raise ValueError(
+            f"lm_head: {type(lm_head).__name__} adds an adapter to its weight; expected a plain head: give its base "
+            f"layer, and lora=LoRA(A, B, scale)"
+        )
     mode = HeadMode(lm_head, head)
     replaced = lm_head.__dict__.get("forward")
     lm_head.forward = mode._forward

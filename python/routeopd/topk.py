@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ._head import checked_head, shape_text
+from ._head import checked_head, int32_ids, shape_text
 from ._library import call, ops
 from .heads import gather_logits
 
@@ -66,7 +66,7 @@ class TopK:
         found = (self.ids.unsqueeze(-2) == ids.unsqueeze(-1)) & (ids >= 0).unsqueeze(-1)
         at = found.to(torch.uint8).argmax(-1)
         values = self.logits.gather(-1, at).where(found.any(-1), math.nan)
-        return dataclasses.replace(self, gathered_ids=ids.int(), gathered=values)
+        return dataclasses.replace(self, gathered_ids=int32_ids(ids, "ids"), gathered=values)
 
     @staticmethod
     def from_log_probs(
@@ -91,11 +91,11 @@ class TopK:
             return values.masked_fill(values <= sentinel, -math.inf)
 
         return TopK(
-            ids=ids.int(),
+            ids=int32_ids(ids, "ids"),
             logits=read(log_probs),
             logsumexp=torch.zeros(ids.shape[:-1], dtype=torch.float32, device=ids.device),
             real_ids=real_ids,
-            gathered_ids=None if gathered_ids is None else gathered_ids.int(),
+            gathered_ids=None if gathered_ids is None else int32_ids(gathered_ids, "gathered_ids"),
             gathered=None if gathered is None else read(gathered),
         )
 

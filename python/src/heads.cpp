@@ -25,6 +25,8 @@ struct Head {
         rows(weight.size(0)) {
     if (hidden_TH.width != weight_VH.width)
       throw UserError("weight: expected {} columns as hidden has, got {}", hidden_TH.width, weight_VH.width);
+    if (rows < 1 || weight_VH.width < 1)
+      throw UserError("weight: expected at least a row and a column, got {} x {}", rows, weight_VH.width);
     if (tokens >= kMostRows || rows >= kMostRows)
       throw UserError("hidden and weight: expected fewer than 2^31 rows each");
   }

@@ -58,8 +58,10 @@ kernels::RowMatrix row_matrix(const Tensor& tensor, const char* name) {
 
 const std::int32_t* int32_data(const Tensor& tensor, const char* name, std::int64_t rows,
                                std::int64_t columns) {
+  static constexpr std::int32_t kNothing = -1;  // an empty tensor has no memory; null would mean something
   check_plain(tensor, name, ScalarType::Int, "int32", {rows, columns});
-  return static_cast<const std::int32_t*>(tensor.const_data_ptr());
+  const auto* const data = static_cast<const std::int32_t*>(tensor.const_data_ptr());
+  return data == nullptr ? &kNothing : data;
 }
 
 const float* float_data(const Tensor& tensor, const char* name, std::int64_t rows, std::int64_t columns) {

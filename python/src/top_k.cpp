@@ -21,6 +21,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> top_k(Tensor hidden, Tensor weight, s
   const std::int64_t tokens = hidden.size(0), gathers = gather ? gather->size(gather->dim() - 1) : 0;
   if (hidden_TH.width != weight_VH.width)
     throw UserError("weight: expected {} columns as hidden has, got {}", hidden_TH.width, weight_VH.width);
+  if (hidden_TH.width < 1) throw UserError("hidden: expected at least one column");
   if (real_ids < 1 || real_ids > weight.size(0) || real_ids >= kMostRows || tokens >= kMostRows)
     throw UserError("real_ids: expected 1 to {}, the rows of the weight, got {}", weight.size(0), real_ids);
   if (k < 1 || k > real_ids) throw UserError("k: expected 1 to {}, got {}", real_ids, k);

@@ -33,7 +33,38 @@ B = torch.tensor([[2, 1], [0, 9], [1, 2], [3, 4]])
 STUDENT, TEACHER = sides_of(torch.randn(4, 10), torch.randn(4, 10), 4)
 ROUTES = route(STUDENT, TEACHER, with_support=True)
 
+ADAPTED = torch.nn.Linear(3, 3)
+ADAPTED.base_layer = torch.nn.Linear(3, 3)
+LORA = LoRA(torch.zeros(2, 6), torch.zeros(10, 2))
+
 BAD = {
+    "a weight without rows": (lambda: gather_logits(H, W[:0], A), "weight: expected at least a row"),
+    "hidden states without columns": (
+        lambda: top_k(H[:, :0], W[:, :0]),
+        "weight: expected at least a row and a column",
+    ),
+    "a teacher's LoRA": (lambda: full_kl(H, W, H, W, teacher_head={"lora": LORA}), "teacher_head: lora is not taken"),
+    "LoRA as a tuple": (
+        lambda: gather_logits(H, W, A, lora=(W, W)),
+        r"lora: expected a LoRA\(A, B, scale\), got tuple",
+    ),
+    "a learned scale": (lambda: gather_logits(H, W, A, logit_scale=torch.ones(())), "logit_scale: expected a number"),
+    "a missing destination under a cap": (
+        lambda: pair_log_odds(H, W, A.abs(), -B - 1, softcap=3.0),
+        "destination: expected ids from 0",
+    ),
+    "values at the wrong ids": (
+        lambda: route(TopK(STUDENT.ids, STUDENT.logits, None, 10, (TEACHER.ids + 1) % 10, STUDENT.gathered), TEACHER),
+        "student: expected its values at the other model's ids, got values at other ids",
+    ),
+    "an int32 id past log_probs' weight": (lambda: log_probs(H, W, (A + 5).int()), "ids: expected ids below 10"),
+    "options that are a dict": (lambda: route(STUDENT, TEACHER, {}), "options: expected Options, got dict"),
+    "a head with an adapter": (lambda: head_mode(ADAPTED).__enter__(), "lm_head: Linear adds an adapter"),
+    "ids of a server that are floats": (
+        lambda: TopK.from_log_probs(torch.zeros(4, 2), torch.zeros(4, 2), real_ids=10),
+        "ids: expected a tensor of int32",
+    ),
+    "a floor of 0": (lambda: full_kl(H, W, H, W, delta_p=0.0), "delta_p: expected a number in"),
     "an id past the weight": (lambda: pair_log_odds(H, W, A + 5, B), "source: expected ids below 10"),
     "an int32 id past the weight": (
         lambda: pair_log_odds(H, W, (A + 5).int(), B.int()),
@@ -82,7 +113,10 @@ BAD = {
     "a contradiction": (lambda: Options.arm("source_only", pairs="exact"), "pairs: the exact coupling is defined for"),
     "a seed below 0": (lambda: route(STUDENT, TEACHER, seed=-1), "seed: expected a whole number from 0"),
     "a seed past 64 bits": (lambda: route(STUDENT, TEACHER, seed=2**64), "seed: expected a whole number"),
-    "no values at the other's ids": (lambda: route(top_k(H, W, 4), TEACHER), "student: expected its values at"),
+    "no values at the other's ids": (
+        lambda: route(TopK(STUDENT.ids, STUDENT.logits, None, 10), TEACHER),
+        "student: expected its values at",
+    ),
     "values at other ids": (
         lambda: route(STUDENT, TopK(TEACHER.ids[:, :3], TEACHER.logits[:, :3], None, 10, STUDENT.ids, STUDENT.logits)),
         "student: expected values at ids",
@@ -211,3 +245,39 @@ def test_no_pairs_at_all():
     assert hidden.grad.abs().sum() == 0
     assert weight.grad.abs().sum() == 0
     assert pair_log_odds(hidden, weight, nothing[:, :0], nothing[:, :0]).shape == (4, 0)
+
+
+def test_lists_without_columns_are_an_empty_support():
+    nothing = torch.zeros(4, 0)
+    none = TopK.from_log_probs(nothing.int(), nothing, real_ids=10, gathered_ids=nothing.int(), gathered=nothing)
+    assert route(none, none).validity.tolist() == [6] * 4
+    with_teacher = TopK.from_log_probs(
+        nothing.int(), nothing, real_ids=10, gathered_ids=TEACHER.ids, gathered=STUDENT.gathered
+    )
+    alone = TopK(TEACHER.ids, TEACHER.logits, TEACHER.logsumexp, 10, nothing.int(), nothing)
+    assert route(with_teacher, alone).valid.all()
+
+
+def test_ids_past_int32_are_no_other_ids():
+    far = TopK(STUDENT.ids.long() + 2**32, STUDENT.logits, None, 10, STUDENT.gathered_ids, STUDENT.gathered)
+    teacher = TopK(TEACHER.ids, TEACHER.logits, None, 10, STUDENT.ids.long() + 2**32, TEACHER.gathered)
+    assert route(far, teacher).validity.tolist() == [4] * 4, "misaligned"
+
+
+def test_operators_without_rows_do_not_crash():
+    ids = torch.full((1, 1), -1, dtype=torch.int32)
+    for name in ("pair_log_odds_backward", "gather_logits_backward"):
+        given = (ids, ids) if name.startswith("pair") else (ids,)
+        with pytest.raises(RuntimeError, match="weight: expected at least a row"):
+            getattr(torch.ops.routeopd, name)(torch.ones(1, 1), torch.ones(1, 4), torch.ones(0, 4), *given, True, True)
+
+
+def test_a_teacher_s_nan_is_not_minus_infinity():
+    assert sampled_rkl_loss(torch.tensor([-1.0]), torch.tensor([math.nan])).isnan().all()
+    assert sampled_rkl_loss(torch.tensor([-1.0]), torch.tensor([-math.inf])).isfinite().all()
+
+
+def test_another_default_device_does_not_matter():
+    with torch.device("meta"):
+        routes = route(STUDENT, TEACHER)
+    assert torch.equal(routes.source, route(STUDENT, TEACHER).source)
