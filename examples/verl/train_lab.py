@@ -3,8 +3,9 @@
 
     PYTHONPATH=python python examples/verl/train_lab.py --workers 2 --steps 30
 
-What verl's trainer does on GPUs with vLLM is done here by transformers in the driver: rollouts with the student's newest
-weights, and the teacher's answers as its servers send them. The workers, their engine and their batches are verl's own.
+What verl's trainer does on GPUs with vLLM is done here by transformers in the driver: rollouts with the student's
+newest weights, and the teacher's answers as its servers send them. The workers, their engine and their batches are
+verl's own.
 
 Shapes: B sequences, P tokens of a prompt, R of a response, J values of the teacher per state.
 """

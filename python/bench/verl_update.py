@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One update of verl's actor with RouteOPD beside one with verl's own forward_kl_topk: the same engine settings, batch and
+"""One update of verl's actor with RouteOPD beside one with verl's own forward_kl_topk: the same engine, batch and
 optimizer, interleaved; a body of 2 layers and d = 128 under a head of 151,936 rows.
 
     PYTHONPATH=python:python/tests/integrations python python/bench/verl_update.py
@@ -17,7 +17,7 @@ import statistics
 import tempfile
 import time
 
-os.environ |= {"ROUTEOPD_OPTIONS": json.dumps({"k": 32, "m": 2}), "VERL_PLATFORM": "cpu", "VERL_ENGINE_VENDOR": "routeopd"}
+os.environ["ROUTEOPD_OPTIONS"] = json.dumps({"k": 32, "m": 2})
 
 import torch
 import transformers

@@ -42,7 +42,9 @@ FP32 = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
 
 
 def model(path):
-    return transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="sdpa").eval()
+    return transformers.AutoModelForCausalLM.from_pretrained(
+        path, dtype=torch.float32, attn_implementation="sdpa"
+    ).eval()
 
 
 def rollout(B=8, P=20, R=14, seed=0, pad=0):
@@ -107,7 +109,9 @@ def loss_of(mode, J=VOCABULARY, agg="token-mean", **settings):
     )
 
 
-def configs(path=STUDENT, strategy="fsdp2", remove_padding=False, checkpointing=False, lr=1e-3, size=1, micro=4, **more):
+def configs(
+    path=STUDENT, strategy="fsdp2", remove_padding=False, checkpointing=False, lr=1e-3, size=1, micro=4, **more
+):
     return {
         "model_config": HFModelConfig(
             path=path, use_remove_padding=remove_padding, override_config={"attn_implementation": "sdpa"},
