@@ -54,6 +54,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--tokens", type=int, default=64, help="of a response, at most")
     parser.add_argument("--frozen", action="store_true", help="train on the first rollout again and again")
+    parser.add_argument("--student", default=str(ROOT / "lab/base"))
     parser.add_argument("--out", help="a file for metrics and weights")
     return parser.parse_args()
 
@@ -81,7 +82,7 @@ def main() -> None:
     try:
         workers = make_workers(arguments)
         load = functools.partial(transformers.AutoModelForCausalLM.from_pretrained, dtype=torch.float32)
-        student, teacher = load(ROOT / "lab/base").eval(), load(ROOT / "lab/teacher").eval()
+        student, teacher = load(arguments.student).eval(), load(ROOT / "lab/teacher").eval()
         tokenizer = transformers.AutoTokenizer.from_pretrained(ROOT / "lab/base", padding_side="left")
         problems = [json.loads(line)["problem"] for line in (ROOT / "lab/train.jsonl").open()]
         lines, data = [], None
@@ -132,7 +133,7 @@ def make_workers(arguments: argparse.Namespace) -> Any:
     config = TrainingWorkerConfig(
         model_type="language_model",
         model_config=HFModelConfig(
-            path=str(ROOT / "lab/base"),
+            path=arguments.student,
             use_remove_padding=True,  # without flash-attn, transformers masks packed sequences by their positions
             override_config={"attn_implementation": "sdpa"},
             enable_gradient_checkpointing=True,

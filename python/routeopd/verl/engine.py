@@ -28,7 +28,7 @@ from .states import AT_STUDENT, only_answered, states_of, teacher_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torch import Tensor, nn
+    from torch import Tensor
 
 VENDOR = "routeopd"
 _DEVICES = ["cuda", "npu", "cpu"]
@@ -70,7 +70,7 @@ class RouteEngine(FSDPEngineWithLMHead):
 
     # ---- the model --------------------------------------------------------------------------------------------------
 
-    def _build_module(self) -> nn.Module:
+    def _build_module(self) -> Any:
         module = super()._build_module()
         lm_head = module.get_output_embeddings()
         if lm_head is None or getattr(lm_head, "weight", None) is None:
@@ -93,7 +93,7 @@ class RouteEngine(FSDPEngineWithLMHead):
         module.forward = forward
         return module
 
-    def _build_lora_module(self, module: nn.Module) -> nn.Module:
+    def _build_lora_module(self, module: Any) -> Any:
         module = super()._build_lora_module(module)
         lm_head = module.get_output_embeddings()
         if hasattr(lm_head, "base_layer"):
@@ -189,7 +189,7 @@ class RouteEngine(FSDPEngineWithLMHead):
 
     def prepare_model_outputs(
         self, output: Any, output_args: dict[str, Any], micro_batch: Any, logits_processor_func: Any
-    ) -> dict[str, Any]:
+    ) -> Any:
         """Losses at the packed rows of their states, 0 elsewhere; verl's own outputs where the loss is not ours."""
         work = output_args.get("routeopd")
         if work is None:

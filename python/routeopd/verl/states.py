@@ -71,7 +71,7 @@ def flat_mask(mask: Tensor) -> Tensor:
     return mask.values() if mask.is_nested else mask.reshape(-1)
 
 
-def shaped_mask(entries: Tensor, mask: Tensor) -> Tensor:
+def shaped_mask(entries: Tensor, mask: Any) -> Tensor:
     """One row of entries in the shape of a response mask."""
     return torch.nested.nested_tensor_from_jagged(entries, mask.offsets()) if mask.is_nested else entries.view_as(mask)
 
@@ -132,7 +132,7 @@ def addresses_of(data: Any, places: Places, step: int) -> Tensor:
     prompt and response: the same in every micro-batch and on every rank.
     """
     if ADDRESS in data.keys():  # noqa: SIM118
-        given = data[ADDRESS].to(places.rows.device).long()
+        given: Tensor = data[ADDRESS].to(places.rows.device).long()
         if given.dim() == 3 and given.shape[-1] == 4:
             return given[places.sequence, places.position]
         if given.dim() == 2 and given.shape[-1] == 3:
@@ -150,7 +150,7 @@ def _mixed(x: Tensor) -> Tensor:
     return x ^ ((x >> 32) & 0xFFFFFFFF)
 
 
-def _marks(input_ids: Tensor) -> Tensor:
+def _marks(input_ids: Any) -> Tensor:
     """32 bits that depend on all tokens of a sequence and their order, [B]."""
     offsets, ids = input_ids.offsets().long(), input_ids.values().long()
     lengths = offsets.diff()

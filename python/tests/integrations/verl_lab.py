@@ -110,7 +110,15 @@ def loss_of(mode, J=VOCABULARY, agg="token-mean", **settings):
 
 
 def configs(
-    path=STUDENT, strategy="fsdp2", remove_padding=False, checkpointing=False, lr=1e-3, size=1, micro=4, **more
+    path=STUDENT,
+    strategy="fsdp2",
+    remove_padding=False,
+    checkpointing=False,
+    lr=1e-3,
+    size=1,
+    micro=4,
+    dtype="fp32",
+    **more,
 ):
     return {
         "model_config": HFModelConfig(
@@ -121,7 +129,7 @@ def configs(
             forward_only=False, fsdp_size=size, strategy=strategy, param_offload=False, optimizer_offload=False,
             use_dynamic_bsz=False, use_remove_padding=remove_padding, micro_batch_size_per_gpu=micro,
             infer_micro_batch_size_per_gpu=micro, max_token_len_per_gpu=500, infer_max_token_len_per_gpu=1000,
-            use_torch_compile=False, mixed_precision=FP32, **more,
+            use_torch_compile=False, mixed_precision=FP32 | {"param_dtype": dtype}, **more,
         ),
         "optimizer_config": FSDPOptimizerConfig(lr=lr, total_training_steps=10, clip_grad=1e9),
         "checkpoint_config": CheckpointConfig(),
