@@ -101,6 +101,28 @@ def test_a_plug_in_that_cannot_load_is_loud():
         assert "routeopd.verl: the plug-in cannot be loaded" in run.stderr
 
 
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_entry_point_loads_it(broken, tmp_path):
+    """`import verl` alone, as an installed package brings it about; what is wrong ends the process all the same."""
+    entry = tmp_path / "routeopd_as_installed-1.dist-info"
+    entry.mkdir()
+    (entry / "METADATA").write_text("Metadata-Version: 2.1\nName: routeopd-as-installed\nVersion: 1\n")
+    (entry / "entry_points.txt").write_text("[verl.plugins]\nrouteopd = routeopd.verl\n")
+    code = (
+        "import verl\nfrom verl.trainer.distillation.losses import DISTILLATION_LOSS_REGISTRY as found\nprint(*found)"
+    )
+    if broken:
+        code = "import sys; sys.modules['verl.workers.engine'] = None\n" + code
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("VERL_")}
+    environment |= {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]), "VERL_ENGINE_VENDOR": "routeopd"}
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (run.returncode != 0) == broken, run.stderr
+    assert broken or "routeopd:fixed_mid" in run.stdout.split()
+    assert ("the plug-in cannot be loaded" in run.stderr) == broken
+
+
 def test_verls_own_engine_is_refused(engine, teacher, tokens, options):
     from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 
