@@ -56,8 +56,7 @@ class RouteEngine(FSDPEngineWithLMHead):
             "quantisation-aware training (qat)": getattr(getattr(engine_config, "qat", None), "enable", False),
             "multi-token prediction (mtp)": getattr(getattr(model_config, "mtp", None), "enable", False),
             "a model with images": hasattr(model_config.hf_config, "vision_config"),
-            "fp16, whose loss is scaled": (engine_config.mixed_precision or {}).get("param_dtype")
-            in ("fp16", "float16"),
+            "fp16": (engine_config.mixed_precision or {}).get("param_dtype") in ("fp16", "float16"),
         }
         for name, found in refused.items():
             if found:
@@ -111,7 +110,8 @@ class RouteEngine(FSDPEngineWithLMHead):
             return super().forward_backward_batch(data, loss_function, forward_only=forward_only)
         self._check_update(data, forward_only)
         data, unanswered = only_answered(data, objective)
-        counts = torch.tensor([float(data["loss_mask"].sum()), float(unanswered)], device=get_device_id())
+        pair = (int(data["loss_mask"].sum()), unanswered)
+        counts = torch.tensor(pair, dtype=torch.float64, device=get_device_id())
         if not self._sum(counts)[0]:
             raise ValueError("response_mask: no state of the batch counts, or the teacher answered at none")
         with self._at_work(objective):
