@@ -44,7 +44,8 @@ def test_two_workers_under_ray_equal_one(head, tmp_path):
         assert two["loss"] == pytest.approx(one["loss"], abs=1e-6)
         assert two["distillation/mass"] == pytest.approx(one["distillation/mass"], rel=1e-5)
     assert found[1]["metrics"][1]["loss"] != found[1]["metrics"][0]["loss"]
-    assert ("lm_head.weight" in found[1]["weights"]) == (head == "untied")
+    ends = [found[1]["weights"][name] for name in ("model.embed_tokens.weight", "lm_head.weight")]
+    assert torch.equal(*ends) == (head == "tied")
     for name, weight in found[1]["weights"].items():
         other = found[2]["weights"][name]
         assert float((weight - other).norm() / weight.norm()) <= 1e-6, name
