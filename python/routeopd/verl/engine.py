@@ -166,7 +166,7 @@ class RouteEngine(FSDPEngineWithLMHead):
             return inputs, arguments
         if tu.get_non_tensor_data(micro_batch, key="calculate_entropy", default=False):
             raise ValueError("routeopd.verl: actor.calculate_entropy and entropy_coeff are not supported")
-        states = states_of(micro_batch, self._step(micro_batch))
+        states = states_of(micro_batch, self._steps(micro_batch))
         rows = states.rows
         if inputs["attention_mask"] is not None:  # [B, S] in place of packed rows
             offsets = micro_batch["input_ids"].offsets().long()
@@ -210,12 +210,13 @@ class RouteEngine(FSDPEngineWithLMHead):
             found["log_probs"] = packed(output["log_probs"])
         return found
 
-    def _step(self, data: Any) -> int:
-        """Of the run: what the batch says, else the steps of the learning rate's schedule, which checkpoints keep."""
+    def _steps(self, data: Any) -> Tensor:
+        """Of the run, [B]: as the batch says, else those of the learning rate's schedule, which checkpoints keep."""
         step = tu.get_non_tensor_data(data, key="global_steps", default=None)
         if step is None:
             step = 0 if self.lr_scheduler is None else self.lr_scheduler.last_epoch
-        return int(step)
+        steps = torch.as_tensor(step.tolist() if hasattr(step, "tolist") else step, device=data["input_ids"].device)
+        return steps.long().expand(data.shape[0])
 
     def _teacher_at_taken(self, data: Any, work: Work) -> Tensor:
         ids = data["teacher_ids"].values()[work.states.rows, 0]

@@ -76,13 +76,13 @@ def shaped_mask(entries: Tensor, mask: Any) -> Tensor:
     return torch.nested.nested_tensor_from_jagged(entries, mask.offsets()) if mask.is_nested else entries.view_as(mask)
 
 
-def states_of(data: Any, step: int) -> States:
+def states_of(data: Any, steps: Tensor) -> States:
     """The states that the response mask counts."""
     places = places_of(data)
     counted = flat_mask(data["response_mask"])[places.entry].bool()
     kept = Places(places.rows[counted], places.sequence[counted], places.position[counted], places.entry[counted])
     ids = data["input_ids"].values()
-    return States(kept.rows, addresses_of(data, kept, step), ids[kept.rows + 1].int())
+    return States(kept.rows, addresses_of(data, kept, steps), ids[kept.rows + 1].int())
 
 
 def only_answered(data: Any, objective: Objective) -> tuple[Any, int]:
@@ -125,7 +125,7 @@ def teacher_of(data: Any, states: States, objective: Objective, real_ids: int) -
     return TopK.from_log_probs(ids, values.where(known, math.nan), real_ids=real_ids, sentinel=SENTINEL)
 
 
-def addresses_of(data: Any, places: Places, step: int) -> Tensor:
+def addresses_of(data: Any, places: Places, steps: Tensor) -> Tensor:
     """Step, prompt, response and position of each state, int64 [N, 4].
 
     Given in the batch as ``routeopd_address``, [B, 3] or [B, R, 4]. Else 32 bits of all the sequence's tokens stand for
@@ -139,8 +139,7 @@ def addresses_of(data: Any, places: Places, step: int) -> Tensor:
             return torch.cat([given[places.sequence], places.position[:, None]], -1)
         raise ValueError(f"{ADDRESS}: expected shape [sequences, 3] or [sequences, tokens, 4], got {list(given.shape)}")
     marks = _marks(data["input_ids"])[places.sequence]
-    steps = torch.full_like(marks, step)
-    return torch.stack([steps, marks >> 8, marks & 0xFF, places.position], -1)
+    return torch.stack([steps[places.sequence], marks >> 8, marks & 0xFF, places.position], -1)
 
 
 def _mixed(x: Tensor) -> Tensor:
