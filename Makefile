@@ -8,7 +8,7 @@
 #   make fuzz                 every reader of untrusted files under libFuzzer, 10 minutes each (FUZZ_SECONDS=600)
 #   make install PREFIX=DIR   the program, as DIR/bin/routeopd
 #   make wheel                the Python package, as dist/routeopd-….whl
-#   make integrations         the package in clean environments: other releases of torch, TRL, DeepSpeed
+#   make integrations         the package in clean environments: other releases of torch, TRL, DeepSpeed, verl
 #   make asan                 the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make format | lint        pinned clang-format | clang-tidy
 #

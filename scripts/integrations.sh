@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # The Python package where people train, in environments of its own: the wheel on other releases of torch, TRL's trainer in
-# one process and on two ranks, and DeepSpeed with both.
-#   scripts/integrations.sh [PART…]     torch | trl | deepspeed; all of them without any named
+# one process and on two ranks, DeepSpeed with both, and verl under Ray.
+#   scripts/integrations.sh [PART…]     torch | trl | deepspeed | verl; all of them without any named
 #   INTEGRATIONS_TORCH="2.11.0 2.13.0 2.15.0"   releases of torch; all but 2.13.0 fetch CUDA builds, some gigabytes each
 set -euo pipefail
 cd "$(dirname "$0")/.."
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(torch trl deepspeed)
+[ ${#parts[@]} -gt 0 ] || parts=(torch trl deepspeed verl)
 
 torch_part() {
   # shellcheck disable=SC2086  # a list of words
@@ -47,9 +47,11 @@ deepspeed_part() {
     integrations/test_trl_zero3.py)
 }
 
+verl_part() { scripts/integrations_verl.sh; }
+
 for part in "${parts[@]}"; do
   case $part in
-    torch | trl | deepspeed) echo "integrations: $part"; "${part}_part" ;;
-    *) echo "integrations: unknown part $part; expected torch, trl or deepspeed" >&2; exit 2 ;;
+    torch | trl | deepspeed | verl) echo "integrations: $part"; "${part}_part" ;;
+    *) echo "integrations: unknown part $part; expected torch, trl, deepspeed or verl" >&2; exit 2 ;;
   esac
 done
