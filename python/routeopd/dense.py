@@ -148,9 +148,11 @@ class _Teacher:
     """The teacher's head at the same states, without gradients."""
 
     def __init__(self, hidden: Tensor, weight: Tensor, arguments: HeadArguments, real_ids: int) -> None:
-        for name in ("lora", "real_ids"):
-            if arguments.get(name) is not None:
-                raise ValueError(f"teacher_head: {name} is not taken; give the merged weight, and real_ids for both")
+        if arguments.get("lora") is not None:
+            raise ValueError("teacher_head: lora is not taken here; give the merged weight, W + scale * B A")
+        given = arguments.get("real_ids")
+        if given is not None and given < real_ids:
+            raise ValueError(f"teacher_head: expected at least {real_ids} real ids, as the student's, got {given}")
         self._head = checked_head(hidden.detach(), weight.detach(), arguments)
         self._real = slice(0, real_ids)
 

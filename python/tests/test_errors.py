@@ -44,6 +44,10 @@ BAD = {
         "weight: expected at least a row and a column",
     ),
     "a teacher's LoRA": (lambda: full_kl(H, W, H, W, teacher_head={"lora": LORA}), "teacher_head: lora is not taken"),
+    "a teacher of fewer real ids": (
+        lambda: full_kl(H, W, H, W, teacher_head={"real_ids": 9}),
+        "teacher_head: expected at least 10 real ids",
+    ),
     "LoRA as a tuple": (
         lambda: gather_logits(H, W, A, lora=(W, W)),
         r"lora: expected a LoRA\(A, B, scale\), got tuple",
