@@ -28,8 +28,8 @@ for entry in entries:
     cases += sum(map(int, re.findall(r"^\[  PASSED  \] (\d+) tests?\.$", entry, re.M)))
     checks += sum(map(int, re.findall(r"^Ran (\d+) tests? in ", entry, re.M)))
     checks += sum(map(int, re.findall(r"^(\d+) checks$", entry, re.M)))
-    checks += sum(map(int, re.findall(r"^(?:\d+ failed, )?(\d+) passed[, ].* in [\d.]+s", entry, re.M)))
-    skipped += sum(map(int, re.findall(r"^(?:\d+ \w+, )*(\d+) skipped[, ].* in [\d.]+s", entry, re.M)))
+    checks += sum(map(int, re.findall(r"^(?:\d+ failed, )?(\d+) passed\b.* in [\d.]+s", entry, re.M)))
+    skipped += sum(map(int, re.findall(r"^(?:\d+ \w+, )*(\d+) skipped\b.* in [\d.]+s", entry, re.M)))
     skipped += sum(map(int, re.findall(r"^\[  SKIPPED \] (\d+) tests?, listed below:$", entry, re.M)))
     not_run = sum(map(int, re.findall(r"^OK \(skipped=(\d+)\)$", entry, re.M)))
     skipped, checks = skipped + not_run, checks - not_run

@@ -51,7 +51,7 @@ case ${1:-build} in
   build) build ;;
   test)
     shift
-    [ -e dist ] && ls dist/routeopd-*.whl > /dev/null 2>&1 || build
+    build
     for torch in "${@:-2.13.0}"; do check "$torch"; done ;;
   *) echo "usage: wheel.sh [build | test [TORCH…]]" >&2; exit 2 ;;
 esac
