@@ -15,6 +15,7 @@ from importlib import metadata as _metadata
 
 from ._compatible import Check, Compatibility, compatible
 from ._head import HeadArguments, LoRA
+from .arms import arm_loss, arm_values
 from .dense import full_kl, log_probs
 from .heads import gather_logits, pair_log_odds
 from .losses import exact_loss, route_loss, sampled_rkl_loss, union_kl
@@ -42,6 +43,8 @@ __all__ = [
     "Support",
     "TopK",
     "__version__",
+    "arm_loss",
+    "arm_values",
     "background_pool",
     "compatible",
     "exact_loss",

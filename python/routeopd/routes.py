@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from .options import Options
@@ -28,6 +29,17 @@ VALIDITY: tuple[str, ...] = (
     "empty_support",
 )
 """Names of the values of ``Routes.validity``."""
+
+# Statistics whose means are metrics, and the states over which: coverage is of sampled pairs alone.
+_MEANS = {
+    "mass": "valid",
+    "student_mass": "valid",
+    "teacher_mass": "valid",
+    "concentration": "routed",
+    "budget": "routed",
+    "saturated": "routed",
+    "coverage": "paired",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,21 +204,52 @@ class Routes:
             support,
         )
 
+    SUMS: ClassVar[int] = 4 + len(_MEANS)  # numbers of sums()
+
+    def sums(self) -> Tensor:
+        """Counts and totals of these states, float64, for ``means``; those of micro-batches and ranks add up."""
+        routed = self.routed
+        paired = routed if self.source.shape[-1] else torch.zeros_like(routed)
+        among = {"valid": self.valid, "routed": routed, "paired": paired}
+        totals = [getattr(self, name).double().where(among[which], 0).sum() for name, which in _MEANS.items()]
+        counts = [torch.ones_like(routed), *among.values()]
+        return torch.stack([count.sum().double() for count in counts] + totals)
+
+    @staticmethod
+    def means(sums: Tensor) -> dict[str, float]:
+        """Means of states, under the names and as the means of ``metrics.jsonl``; what is not known is left out."""
+        _, valid, routed, paired, *totals = sums.tolist()
+        counts = {"valid": valid, "routed": routed, "paired": paired}
+        found = {"routed_share": routed / valid} if valid else {}
+        for (name, which), total in zip(_MEANS.items(), totals, strict=True):
+            if counts[which] and math.isfinite(total):
+                found[name] = total / counts[which]
+        return found
+
     def metrics(self) -> dict[str, float]:
-        """Means over the valid states, or over the routed ones, as ``metrics.jsonl`` has them and under its names."""
-        valid, routed = self.valid, self.routed
-        count, moved = int(valid.sum()), int(routed.sum())
+        """The means of these states."""
+        return self.means(self.sums())
 
-        def mean(values: Tensor, among: Tensor, n: int) -> float:
-            return float(values[among].double().sum()) / n if n else math.nan
+    @staticmethod
+    def cat(parts: list[Routes]) -> Routes:
+        """Routes of several lists of states, one after the other."""
 
-        return {
-            "mass": mean(self.mass, valid, count),
-            "concentration": mean(self.concentration, routed, moved),
-            "budget": mean(self.budget, routed, moved),
-            "saturated": mean(self.saturated, routed, moved),
-            "coverage": mean(self.coverage, routed, moved),
-            "routed_share": moved / count if count else math.nan,
-            "student_mass": mean(self.student_mass, valid, count),
-            "teacher_mass": mean(self.teacher_mass, valid, count),
-        }
+        def joined(name: str, dim: int = 0) -> Tensor:
+            return torch.cat([getattr(part, name) for part in parts], dim)
+
+        supports = [part.support for part in parts if part.support is not None]
+        support = None
+        if len(supports) == len(parts):
+            support = Support(torch.cat([one.ids for one in supports]), torch.cat([one.values for one in supports], 1))
+        return Routes(
+            joined("source"),
+            joined("destination"),
+            joined("target"),
+            joined("old"),
+            joined("statistics", 1),
+            joined("n_deficit"),
+            joined("validity"),
+            joined("routed"),
+            parts[0].options,
+            support,
+        )

@@ -17,6 +17,8 @@ from conftest import ROOT, run_route, sides_of
 from routeopd import (
     ARMS,
     Options,
+    arm_loss,
+    arm_values,
     background_pool,
     exact_loss,
     full_kl,
@@ -150,6 +152,9 @@ def compare_losses(options, told, student, teacher, current, action, seed):
     hidden = current.clone().requires_grad_()
     loss = loss_of(options, hidden, routes, teacher, student, action)
     loss.sum().backward()
+    if options.arm not in ("sampled_rkl", "full_rkl", "full_fkl"):  # every routed arm by the same two calls
+        old = routes.old if routes.support is None else routes.support.old_logits
+        assert torch.equal(arm_loss(arm_values(current, torch.eye(V), routes), routes, old), loss.detach())
     for n, answer in enumerate(told):
         value, grad = told_loss(options, answer)
         grad = torch.tensor(grad, dtype=torch.float64)

@@ -15,7 +15,7 @@ import sys
 
 import pytest
 import torch
-from conftest import ROOT, run_route
+from conftest import ROOT, run_route, sides_of
 
 import routeopd
 from routeopd import ARMS, VALIDITY, Options, _library
@@ -134,8 +134,6 @@ def test_version_is_the_project_s():
 
 def test_routes_move_select_and_reshape(program):
     student, teacher = torch.randn(12, 30), torch.randn(12, 30)
-    from conftest import sides_of
-
     s, t = sides_of(student.reshape(3, 4, 30), teacher.reshape(3, 4, 30), 6)
     routes = routeopd.route(s, t, with_support=True)
     assert routes.source.shape == (3, 4, 2)
@@ -160,3 +158,29 @@ def test_routes_move_select_and_reshape(program):
     again = pickle.loads(pickle.dumps(routes))
     assert torch.equal(again.old, routes.old)
     assert again.options == routes.options
+
+
+def test_metrics_are_means_over_valid_and_routed_states():
+    """As metrics.jsonl has them, also from sums of parts; what is not known is left out."""
+    s, t = sides_of(torch.randn(40, 30), torch.randn(40, 30), 6)
+    mask = torch.arange(40) % 5 > 0
+    routes = routeopd.route(s, t, Options(delta_m=0.5), valid=mask)
+    assert 0 < int(routes.routed.sum()) < int(routes.valid.sum()) == 32
+    plain = {
+        name: getattr(routes, name)[routes.valid].double().mean() for name in ("mass", "student_mass", "teacher_mass")
+    }
+    plain |= {
+        name: getattr(routes, name)[routes.routed].double().mean()
+        for name in ("concentration", "budget", "saturated", "coverage")
+    }
+    plain["routed_share"] = routes.routed.sum() / 32
+    assert routes.metrics() == pytest.approx({name: float(value) for name, value in plain.items()}, rel=1e-12)
+    parts = [routes[:7], routes[7:30], routes[30:]]
+    assert routeopd.Routes.means(sum(part.sums() for part in parts)) == pytest.approx(routes.metrics(), rel=1e-12)
+    joined = routeopd.Routes.cat(parts)
+    for name in ("source", "destination", "target", "old", "statistics", "n_deficit", "validity", "routed"):
+        assert torch.equal(getattr(joined, name), getattr(routes, name)), name
+    unknown = routeopd.TopK(s.ids, s.logits, None, 30, s.gathered_ids, s.gathered)
+    assert set(plain) - set(routeopd.route(unknown, t).metrics()) == {"student_mass"}
+    assert "coverage" not in routeopd.route(s, t, Options(pairs="exact")).metrics()
+    assert routes[:0].metrics() == {}

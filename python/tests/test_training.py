@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from torch.distributed.utils import _apply_to_tensors
 from torch.utils.checkpoint import checkpoint
 
-import routeopd
 from routeopd import (
     LoRA,
     Options,
@@ -397,7 +396,7 @@ def test_micro_batches_add_up_to_the_batch(loss: str) -> None:
         (means(one, loss) / len(one.tokens) / len(sequences)).backward()
     # One call of the head for all sequences, as a trainer that packs them makes it.
     hidden = torch.cat([batch.hidden(one.tokens) for one in sequences])
-    routes = _joined([one.routes for one in sequences])
+    routes = Routes.cat([one.routes for one in sequences])
     packed = tiny_decoder.Sequence(
         torch.cat([one.tokens for one in sequences]),
         hidden,
@@ -415,25 +414,6 @@ def test_micro_batches_add_up_to_the_batch(loss: str) -> None:
         assert (found.grad - expected.grad).norm() <= 1e-6 * expected.grad.norm()
         apart = max(apart, float((wrong.grad - expected.grad).norm() / expected.grad.norm()))
     assert apart > 0.01, "a mean of means would pass too"
-
-
-def _joined(parts: list[Routes]) -> Routes:
-    join = lambda name, axis: torch.cat([getattr(part, name) for part in parts], axis)
-    supports = [part.support for part in parts if part.support is not None]
-    assert len(supports) == len(parts)
-    support = routeopd.Support(torch.cat([one.ids for one in supports]), torch.cat([one.values for one in supports], 1))
-    return Routes(
-        join("source", 0),
-        join("destination", 0),
-        join("target", 0),
-        join("old", 0),
-        join("statistics", 1),
-        join("n_deficit", 0),
-        join("validity", 0),
-        join("routed", 0),
-        parts[0].options,
-        support,
-    )
 
 
 @each_function

@@ -20,9 +20,10 @@ from torch import Tensor
 
 from .. import _composite
 from .._head import Head, HeadArguments, checked_head
+from ..arms import arm_loss, arm_values
 from ..dense import full_kl, log_probs
-from ..heads import gather_logits, pair_log_odds
-from ..losses import exact_loss, route_loss, sampled_rkl_loss, union_kl
+from ..heads import gather_logits
+from ..losses import sampled_rkl_loss
 from ..routes import Routes
 from ..routing import background_pool, route
 from ..topk import TopK, top_k
@@ -171,19 +172,8 @@ class Objective:
         routes, old = made.routes, made.old
         if routes is None:
             raise RuntimeError("no routes were made")
-        if self.family == "support":
-            if routes.support is None:
-                raise RuntimeError("the routes hold no support")
-            values = student(gather_logits, routes.support.ids)
-            union = self.options.arm in ("union_rkl", "union_fkl")
-            loss = union_kl(values, routes) if union else exact_loss(values, routes, old)
-        else:
-            if self.options.side == "pair":
-                values = student(pair_log_odds, routes.source, routes.destination)
-            else:
-                end = routes.source if self.options.side == "source" else routes.destination
-                values = student(log_probs, end.where(routes.source >= 0, -1))
-            loss = route_loss(values, routes, old)
+        values = arm_values(student.hidden, student.weight, routes, **student.arguments)
+        loss = arm_loss(values, routes, old)
         return dataclasses.replace(made, loss=loss, old=values.detach() if old is None else old)
 
     @torch.no_grad()
@@ -216,7 +206,7 @@ class Objective:
             rows = slice(first, first + size)
             one, other = (TopK.full(_logits(of, rows, self.real_ids)) for of in (ours, theirs))
             made.append(route(one, other, self.options, seed=self.seed, address=address[rows]))
-        return joined(made)
+        return Routes.cat(made)
 
     def _known(self, taken: Tensor) -> Tensor:
         """Ids, -1 for those of padded rows, which are no tokens."""
@@ -226,17 +216,6 @@ class Objective:
 def _logits(of: Head, rows: slice, real_ids: int) -> Tensor:
     bias = None if of.bias is None else of.bias[:real_ids]
     return _composite.logits_of(of.hidden[rows], of.weight[:real_ids], bias, of.logit_scale, of.softcap)
-
-
-def joined(parts: list[Routes]) -> Routes:
-    """Routes of several lists of states, one after the other; their supports are left out."""
-
-    def cat(name: str, dim: int = 0) -> Tensor:
-        return torch.cat([getattr(part, name) for part in parts], dim)
-
-    names = ("source", "destination", "target", "old", "n_deficit", "validity", "routed")
-    found = {name: cat(name) for name in names}
-    return Routes(**found, statistics=cat("statistics", 1), options=parts[0].options, support=None)
 
 
 def top_entropy(side: TopK, routes: Routes) -> Tensor:

@@ -20,13 +20,14 @@ import torch
 from accelerate.logging import get_logger
 from datasets import IterableDataset
 
+from .._models import head_arguments_of, real_ids_of
 from ..sharded import HeadMode, head_mode
 from . import hooks
 from .batch import OWN, TeacherAt, addresses
 from .config import RouteOPDConfig
 from .metrics import Sums
 from .objective import Objective, Result
-from .pairing import check_pair, head_arguments, real_ids_of, teacher_tokenizer
+from .pairing import check_pair, rows_of, teacher_tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +106,7 @@ class RouteOPDTrainer(DistillationTrainer):
             raise ValueError("teacher_model_init_kwargs: the teacher is a model already, expected its name")
         student = self.accelerator.unwrap_model(self.model)
         check_pair(self._tokenizer, student, tokenizer, teacher)
-        real_ids = real_ids_of(self._tokenizer, student, teacher)
+        real_ids = real_ids_of(self._tokenizer, rows_of(student), rows_of(teacher))
         self.objective = Objective(
             args.objective(), seed=args.objective_seed, real_ids=real_ids, diagnostics=args.diagnostics
         )
@@ -165,7 +166,7 @@ class RouteOPDTrainer(DistillationTrainer):
 
     @contextlib.contextmanager
     def _head(self, model: Any) -> Iterator[HeadMode]:
-        arguments = head_arguments(model.config, self.objective.real_ids)
+        arguments = head_arguments_of(model.config, self.objective.real_ids)
         with head_mode(model.get_output_embeddings(), **arguments) as head:
             yield head
 

@@ -20,7 +20,8 @@ from verl.workers.engine.base import BaseEngine
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 
 from .. import head_mode
-from .head import IDS, VALUES, Tally, Work, compute, head_arguments
+from .._models import head_arguments_of, real_ids_of
+from .head import IDS, VALUES, Tally, Work, compute
 from .loss import MARK
 from .objective import Objective
 from .states import AT_STUDENT, only_answered, states_of, teacher_of
@@ -75,8 +76,9 @@ class RouteEngine(FSDPEngineWithLMHead):
         if lm_head is None or getattr(lm_head, "weight", None) is None:
             raise ValueError(f"routeopd.verl: {type(module).__name__} has no output embedding with a weight")
         tokenizer = getattr(self.model_config, "tokenizer", None)
-        arguments = head_arguments(module.config, lm_head.weight.shape[0], len(tokenizer) if tokenizer else None)
-        self._real_ids = int(arguments["real_ids"] or 0)
+        rows = lm_head.weight.shape[0]
+        self._real_ids = real_ids_of(tokenizer, rows) if tokenizer else rows
+        arguments = head_arguments_of(module.config, self._real_ids)
         plain = module.forward
 
         @functools.wraps(plain)

@@ -11,8 +11,7 @@ Shapes: N states, H hidden size, K columns of each top-k, J values of the teache
 from __future__ import annotations
 
 import dataclasses
-import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -20,16 +19,14 @@ from torch import Tensor
 from .. import (
     Routes,
     TopK,
+    arm_loss,
+    arm_values,
     background_pool,
-    exact_loss,
     gather_logits,
     log_probs,
-    pair_log_odds,
     route,
-    route_loss,
     sampled_rkl_loss,
     top_k,
-    union_kl,
 )
 
 if TYPE_CHECKING:
@@ -59,19 +56,6 @@ class Work:
         self.unknown = 0  # ids of the student's top-k at which the teacher is not known
 
 
-def head_arguments(config: Any, rows: int, real_ids: int | None) -> HeadArguments:
-    """What a model's configuration adds to a plain head."""
-    config = config.get_text_config() if hasattr(config, "get_text_config") else config
-    scale = 1.0
-    for name in ("logit_scale", "lm_head_multiplier", "output_multiplier"):
-        scale *= getattr(config, name, None) or 1.0
-    scale /= getattr(config, "logits_scaling", None) or 1.0
-    arguments: HeadArguments = {"real_ids": min(real_ids or rows, rows), "logit_scale": scale}
-    if softcap := getattr(config, "final_logit_softcapping", None):
-        arguments["softcap"] = softcap
-    return arguments
-
-
 def compute(hidden: Tensor, weight: Tensor, work: Work, **head: Unpack[HeadArguments]) -> dict[str, Tensor]:
     """Losses [N] of the states, or what is to be kept of them; called by the head's forward."""
     with torch.autocast(hidden.device.type, enabled=False):
@@ -98,19 +82,10 @@ def _losses(hidden: Tensor, weight: Tensor, work: Work, head: HeadArguments) -> 
     student, teacher, pool = _sides(hidden, weight, work, head)
     routes = route(student, teacher, options, seed=work.objective.seed, address=work.states.address, pool=pool)
     work.routes = routes
-    first = work.kept is None
-    if options.arm in ("union_rkl", "union_fkl") or options.pairs == "exact":
-        assert routes.support is not None
-        logits = gather_logits(hidden, weight, routes.support.ids, **head)
-        if options.arm in ("union_rkl", "union_fkl"):
-            return union_kl(logits, routes)
-        return exact_loss(logits, routes, None if first else routes.support.old_logits)
-    if options.side == "pair":
-        values = pair_log_odds(hidden, weight, routes.source, routes.destination, **head)
-    else:
-        end = routes.source if options.side == "source" else routes.destination
-        values = log_probs(hidden, weight, end, **head)
-    return route_loss(values, routes, None if first else routes.old)
+    values = arm_values(hidden, weight, routes, **head)
+    if work.kept is None:
+        return arm_loss(values, routes)
+    return arm_loss(values, routes, routes.old if routes.support is None else routes.support.old_logits)
 
 
 def _sides(
@@ -176,34 +151,23 @@ def _unpacked(work: Work, listed: Tensor, real_ids: int) -> tuple[TopK, tuple[Te
 class Tally:
     """Sums over states, added over micro-batches and ranks, so that means do not depend on how a batch is cut."""
 
-    _VALID = ("mass", "student_mass", "teacher_mass")
-    _ROUTED = ("concentration", "budget", "saturated", "coverage")
-
     def __init__(self, device: torch.device | str) -> None:
-        self.sums = torch.zeros(5 + len(self._VALID) + len(self._ROUTED), dtype=torch.float64, device=device)
+        # Ids of the student at which the teacher is not known, ids that were asked for, and those of Routes.sums().
+        self.sums = torch.zeros(2 + Routes.SUMS, dtype=torch.float64, device=device)
 
     def add(self, work: Work) -> None:
         """Counts a micro-batch."""
-        routes = work.routes
-        if routes is None:
-            self.sums[2] += len(work.states.taken)
+        states = len(work.states.taken)
+        if work.routes is None:
+            self.sums[2] += states
             return
-        valid, routed = routes.valid, routes.routed
-        sums = [valid.sum(), routed.sum(), torch.tensor(valid.numel()), torch.tensor(work.unknown)]
-        sums += [(valid.new_tensor(work.objective.k, dtype=torch.int64) * valid.numel())]
-        sums += [getattr(routes, name)[valid].double().sum() for name in self._VALID]
-        sums += [getattr(routes, name)[routed].double().sum() for name in self._ROUTED]
-        self.sums += torch.stack([value.double().to(self.sums.device) for value in sums])
+        asked = self.sums.new_tensor([work.unknown, work.objective.k * states])
+        self.sums += torch.cat([asked, work.routes.sums().to(self.sums.device)])
 
     def metrics(self) -> dict[str, float]:
         """Under the names of metrics.jsonl; ``unknown`` are ids of the student at which the teacher is not known."""
-        valid, routed, states, unknown, asked, *rest = self.sums.tolist()
+        unknown, asked, states, valid = self.sums[:4].tolist()
         found = {"states": states}
         if asked:
-            found |= {"valid": valid, "routed_share": routed / valid if valid else math.nan}
-            found |= {"unknown": unknown, "unknown_share": unknown / asked}
-        for name, total in zip((*self._VALID, *self._ROUTED), rest, strict=True):
-            count = valid if name in self._VALID else routed
-            if asked and count:
-                found[name] = total / count
-        return {name: value for name, value in found.items() if math.isfinite(value)}
+            found |= {"valid": valid, "unknown": unknown, "unknown_share": unknown / asked}
+        return found | Routes.means(self.sums[2:])

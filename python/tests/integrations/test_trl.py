@@ -116,8 +116,8 @@ def _next_position(trainer, patch):
 def _temperature(trainer, patch):
     from routeopd.trl import trainer as module
 
-    given = module.head_arguments
-    patch.setattr(module, "head_arguments", lambda config, real: given(config, real) | {"logit_scale": 1 / 0.9})
+    given = module.head_arguments_of
+    patch.setattr(module, "head_arguments_of", lambda config, real: given(config, real) | {"logit_scale": 1 / 0.9})
 
 
 def _padded_rows(trainer, patch):
