@@ -33,7 +33,7 @@ test: tests
 	@scripts/test_summary.py $(BUILD) --at-least $(LEAST_CHECKS)
 
 build: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) --quiet -j $(JOBS) routeopd
+	@ninja -C $(BUILD) --quiet -j $(JOBS) routeopd routeopd_shared
 
 tests: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet -j $(JOBS) all

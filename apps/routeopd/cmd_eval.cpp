@@ -7,11 +7,14 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "command.h"
 #include "progress.h"
+#include "rank_checks.h"
 #include "routeopd/base/files.h"
 #include "routeopd/engine/local_engine.h"
+#include "routeopd/engine/shared_work.h"
 #include "routeopd/eval/eval_directory.h"
 #include "routeopd/eval/evaluate.h"
 #include "routeopd/formats/weight_files.h"
@@ -83,38 +86,53 @@ std::string summary_table(const Json& summary, table::TableFormat format) {
   return table.rendered(format);
 }
 
-// One model into one directory. A complete evaluation of the same model and protocol is read, not repeated.
-Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, const fs::path& out,
-                    const std::string& label) {
-  const tokenizer::Tokenizer tokenizer(directory);
-  eval::Protocol protocol = arguments.protocol;
+// One model and the suites that it answers.
+struct Subject {
+  tokenizer::Tokenizer tokenizer;
+  eval::Protocol protocol;
   std::vector<eval::Suite> suites;
+  model::Model model;
+  Json identity;
+};
+
+Subject read_subject(const EvalArguments& arguments, const fs::path& directory) {
+  Subject subject{.tokenizer = tokenizer::Tokenizer(directory),
+                  .protocol = arguments.protocol,
+                  .suites = {},
+                  .model = {},
+                  .identity = {}};
   for (const std::string& word : arguments.suites) {
     const auto [name, path] = suite_argument(word);
-    for (const eval::Suite& other : suites) {
+    for (const eval::Suite& other : subject.suites) {
       if (other.name == name)
         throw UserError("--suite: {} is named twice; give NAME=FILE with different names", name);
     }
-    suites.push_back(eval::read_suite(name, path, protocol, directory, tokenizer));
+    subject.suites.push_back(eval::read_suite(name, path, subject.protocol, directory, subject.tokenizer));
   }
   // By name, so that nothing depends on the order of the arguments.
-  std::sort(suites.begin(), suites.end(),
+  std::sort(subject.suites.begin(), subject.suites.end(),
             [](const eval::Suite& a, const eval::Suite& b) { return a.name < b.name; });
-  const model::Model model = model::load_model(directory);
-  protocol.max_new_tokens = kMostNew;  // what every suite's longest prompt leaves
-  for (const eval::Suite& suite : suites) {
-    const std::int64_t most = protocol.max_new_tokens;
-    protocol.max_new_tokens =
-        engine::longest_response(model, suite.prompts, arguments.protocol.max_new_tokens, most);
+  subject.model = model::load_model(directory);
+  subject.protocol.max_new_tokens = kMostNew;  // what every suite's longest prompt leaves
+  for (const eval::Suite& suite : subject.suites) {
+    const std::int64_t most = subject.protocol.max_new_tokens;
+    subject.protocol.max_new_tokens =
+        engine::longest_response(subject.model, suite.prompts, arguments.protocol.max_new_tokens, most);
   }
-  const Json identity = model_json(directory);
+  subject.identity = model_json(directory);
+  return subject;
+}
+
+// A complete evaluation of the same model and protocol is read, not repeated.
+Json evaluate_subject(const EvalArguments& arguments, const Subject& subject, engine::Engine& engine,
+                      const fs::path& out, const std::string& label) {
+  const auto& [tokenizer, protocol, suites, model, identity] = subject;
   if (eval::grade_again(out, suites, protocol, tokenizer, identity) && !arguments.output.quiet)
     fmt::print(stderr, "{}: its responses are graded again, by {}\n", out.string(), grade::kExtractor);
   if (auto summary = eval::finished_evaluation(out, eval::protocol_json(identity, protocol, suites))) {
     if (!arguments.output.quiet) fmt::print(stderr, "{}: is complete; nothing is sampled\n", out.string());
     return *summary;
   }
-  engine::LocalEngine engine(model, tokenizer.real_ids());
   std::unique_ptr<Progress> progress;
   const auto watch = [&](const eval::EvalProgress& at) {
     if (!progress) {
@@ -127,6 +145,24 @@ Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, c
                                                      at.total - at.found));
   };
   return eval::evaluate_into(out, engine, suites, protocol, tokenizer, identity, watch).summary;
+}
+
+// One model into one directory. Rank 0 has the summary; the others answer its problems.
+Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, const fs::path& out,
+                    const std::string& label) {
+  ranks::Group& group = ranks::world();
+  std::optional<Subject> subject;
+  std::optional<engine::LocalEngine> engine;
+  ranks::together(group, [&] {
+    subject.emplace(read_subject(arguments, directory));
+    engine.emplace(subject->model, subject->tokenizer.real_ids());
+  });
+  ranks::check_agreement(group, {{"the model's weights (SHA-256)", subject->identity["weights"].dump()}});
+  Json summary;
+  engine::share_work(group, {&*engine}, [&](const std::vector<engine::Engine*>& shared) {
+    summary = evaluate_subject(arguments, *subject, *shared.front(), out, label);
+  });
+  return summary;
 }
 
 // Steps that have a checkpoint, ascending.
@@ -184,7 +220,12 @@ std::string trajectory_table(const Json& trajectory, table::TableFormat format) 
 // OUT/step_N for every checkpoint, and OUT/trajectory.json, which grows with them.
 Json evaluate_checkpoints(const EvalArguments& arguments) {
   const fs::path run = arguments.checkpoints, out = arguments.out;
-  const std::vector<std::int64_t> steps = checkpoint_steps(run);
+  ranks::Group& group = ranks::world();
+  std::vector<std::int64_t> steps;
+  ranks::together(group, [&] {
+    if (group.leads()) steps = checkpoint_steps(run);
+  });
+  steps = Json::parse(group.gather(Json(steps).dump()).front()).get<std::vector<std::int64_t>>();
   const std::vector<std::int64_t> absent = steps_not_there(run, steps);
   if (!absent.empty() && !arguments.output.quiet)
     fmt::print(stderr, "{}: {} planned checkpoint{} not there: {}\n", run.string(), absent.size(),
@@ -194,6 +235,7 @@ Json evaluate_checkpoints(const EvalArguments& arguments) {
     const std::string name = fmt::format("step_{}", steps[i]);
     const Json summary = evaluate_model(arguments, run / "checkpoints" / name, out / name,
                                         fmt::format("eval {} ({} of {})", name, i + 1, steps.size()));
+    if (!group.leads()) continue;
     if (i == 0) {
       for (const char* field : {"decoding", "seed", "template", "extractor"})
         trajectory[field] = summary[field];
@@ -209,7 +251,10 @@ Json evaluate_checkpoints(const EvalArguments& arguments) {
   return trajectory;
 }
 
-void run_eval(const EvalArguments& arguments) {
+void run_eval(EvalArguments& arguments) {
+  const bool leads = ranks::world().leads();
+  if (!leads) arguments.output = {.quiet = true, .json = false};
+  check_same_build(ranks::world());
   if (arguments.model.empty() == arguments.checkpoints.empty())
     throw CLI::RequiredError("either --model DIR or --checkpoints RUN");
   const bool one = !arguments.model.empty();

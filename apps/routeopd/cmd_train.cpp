@@ -3,9 +3,11 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "command.h"
 #include "progress.h"
+#include "rank_checks.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/run/plan.h"
@@ -44,10 +46,19 @@ struct TrainResult {
   std::int64_t steps_made = 0;
 };
 
-TrainResult train_with_progress(const train::Recipe& recipe, train::Inputs& inputs,
-                                const tokenizer::Tokenizer& tokenizer, const TrainArguments& arguments) {
-  const run::SuiteEvaluator evaluator(recipe, tokenizer);
-  run::WatchedRun watched(recipe, inputs, evaluator);
+// What a run is made of, read and checked before its first step.
+struct Prepared {
+  train::Recipe recipe;
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer;
+  train::Inputs inputs;
+  std::unique_ptr<run::SuiteEvaluator> evaluator;
+  train::Engines engines;
+};
+
+TrainResult train_with_progress(Prepared& run, const TrainArguments& arguments) {
+  const train::Recipe& recipe = run.recipe;
+  ::routeopd::run::WatchedRun watched(recipe, run.inputs, *run.evaluator, std::move(run.engines),
+                                      ranks::world());
   TrainResult result;
   StepMetrics& last = result.last;
   Progress progress("train", recipe.train.steps, arguments.output.quiet);
@@ -76,33 +87,54 @@ TrainResult train_with_progress(const train::Recipe& recipe, train::Inputs& inpu
   return result;
 }
 
-void run_train(const TrainArguments& arguments) {
-  train::Recipe recipe = read_recipe(arguments);
+// None where the command only looks: what it shows is printed.
+std::optional<Prepared> prepared(const TrainArguments& arguments) {
+  Prepared run;
+  train::Recipe& recipe = run.recipe;
+  recipe = read_recipe(arguments);
   const bool only_looks = arguments.show_recipe || arguments.dry_run;
+  const bool leads = ranks::world().leads();
   if (only_looks && recipe.out.empty()) recipe.out = "runs/unnamed";
   train::check_recipe(recipe);
   if (arguments.show_recipe) {
-    std::cout << train::recipe_text(recipe);
-    return;
+    if (leads) std::cout << train::recipe_text(recipe);
+    return std::nullopt;
   }
   const auto tokenizer_of = [&] { return std::make_unique<tokenizer::Tokenizer>(recipe.student.path); };
-  const auto tokenizer = formats::naming("[student] path", tokenizer_of);
-  train::RunPrompts prompts = train::read_run_prompts(recipe, *tokenizer);
-  const run::Plan plan = run::plan_run(recipe, prompts);
+  run.tokenizer = formats::naming("[student] path", tokenizer_of);
+  train::RunPrompts prompts = train::read_run_prompts(recipe, *run.tokenizer);
+  run::Plan plan = run::plan_run(recipe, prompts);
+  plan.available_bytes /= ranks_here();
   if (arguments.dry_run) {
-    std::cout << (arguments.output.json ? run::plan_json(plan).dump() + "\n" : run::plan_text(plan, recipe));
-    return;
+    if (leads)
+      std::cout << (arguments.output.json ? run::plan_json(plan).dump() + "\n"
+                                          : run::plan_text(plan, recipe));
+    return std::nullopt;
   }
   if (!arguments.allow_overcommit) run::check_memory(plan);
-  train::Inputs inputs = train::load_inputs(recipe, *tokenizer, std::move(prompts));
-  train::check_inputs(recipe, inputs);
+  run.inputs = train::load_inputs(recipe, *run.tokenizer, std::move(prompts));
+  train::check_inputs(recipe, run.inputs);
+  run.evaluator = std::make_unique<run::SuiteEvaluator>(recipe, *run.tokenizer);
+  run.engines = train::make_engines(recipe, run.inputs, ranks::world());
+  return run;
+}
+
+void run_train(TrainArguments& arguments) {
+  ranks::Group& group = ranks::world();
+  if (!group.leads()) arguments.output = {.quiet = true, .json = false};
+  std::optional<Prepared> run;
+  ranks::together(group, [&] { run = prepared(arguments); });
+  if (!run) return;
+  const train::Recipe& recipe = run->recipe;
+  const train::Inputs& inputs = run->inputs;
+  check_ranks_agree(group, recipe);
   const bool speaks = !arguments.output.quiet;
   if (speaks && inputs.too_long > 0)
     std::cerr << fmt::format("prompts too long for the models: {} skipped, {} stay\n", inputs.too_long,
                              inputs.prompts.size());
   if (speaks && !inputs.contamination_warning.empty())
     std::cerr << fmt::format("warning: {}\n", inputs.contamination_warning);
-  const TrainResult result = train_with_progress(recipe, inputs, *tokenizer, arguments);
+  const TrainResult result = train_with_progress(*run, arguments);
   if (speaks && result.steps_made == 0)
     std::cerr << fmt::format("{}: all {} steps were done already\n", recipe.out, recipe.train.steps);
   const std::string checkpoint = fmt::format("{}/checkpoints/step_{}", recipe.out, recipe.train.steps);

@@ -37,7 +37,7 @@ TEST(StepMetrics, AverageOverTheRightStates) {
   routes.teacher_mass_N = {0.5F, std::nanf(""), 0.7F, 7};
   UpdateResult update;
   update.loss = 0.25;
-  const Json metrics = json_of(step_metrics(3, {&rollout, &scores, &routes}, update));
+  const Json metrics = json_of(step_metrics(3, step_totals({&rollout, &scores, &routes}), {}, update));
 
   const auto number = [&](const char* name) { return metrics[name].get<double>(); };
   EXPECT_EQ(metrics["step"], 3);

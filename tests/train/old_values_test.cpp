@@ -118,7 +118,7 @@ TEST(EngineGap, IsTheRmsOfWhatTheFirstForwardSees) {
       step.recipe.rollout.old_scores = old;
       Learner learner(step.student, step.teacher.head_VH, step.real_ids, step.recipe);
       const UpdateResult update = learner.update(step.experience());
-      const auto gap = step_metrics(1, step.experience(), update).engine_gap;
+      const auto gap = step_metrics(1, step_totals(step.experience()), {}, update).engine_gap;
       EXPECT_EQ(gap.contains("log_odds"), pairs > 0) << arm;
       EXPECT_EQ(gap.contains("logprob"), dense) << arm;
       EXPECT_EQ(gap.contains("share"), states > 0) << arm;

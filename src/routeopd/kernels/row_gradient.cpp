@@ -99,6 +99,14 @@ double RowGradient::begin_dense(std::int64_t rows) {
   return holds_values ? 1.0 : 0.0;
 }
 
+void RowGradient::touch(std::span<const std::int32_t> rows) {
+  for (const std::int32_t row : rows) {
+    std::uint8_t& visited = is_visited_[static_cast<std::size_t>(row)];
+    if (visited == 0) visited_.push_back(row);
+    visited = 1;
+  }
+}
+
 void RowGradient::clear(const ParallelFor& parallel) {
   parallel(0, dense_rows_, kClearGrain, [&](std::int64_t begin, std::int64_t end) {
     zero_row(grad_VH_ + begin * width_, (end - begin) * width_);

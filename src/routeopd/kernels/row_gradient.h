@@ -40,6 +40,9 @@ class RowGradient {
   // of these rows.
   double begin_dense(std::int64_t rows);
 
+  // Counts rows as touched that the caller writes by itself.
+  void touch(std::span<const std::int32_t> rows);
+
   // Sets every touched row back to zero.
   void clear(const ParallelFor& parallel);
 

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "routeopd/base/error.h"
+#include "routeopd/engine/shared_work.h"
 #include "routeopd/formats/json_lines.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/probe/bank_file.h"
@@ -55,34 +56,53 @@ void check_bank(const probe::Bank& bank, const train::Recipe& recipe, std::int32
 
 }  // namespace
 
-ProbeLog::ProbeLog(const train::Recipe& recipe, const train::Inputs& inputs, const train::Engines& engines)
-    : recipe_(recipe), inputs_(inputs) {
+ProbeLog::ProbeLog(const train::Recipe& recipe, const train::Inputs& inputs, const train::Engines& engines,
+                   ranks::Group& group)
+    : recipe_(recipe), inputs_(inputs), group_(group) {
   if (recipe.probe.every == 0) return;
   if (!recipe.probe.bank.empty()) {
-    const at::Tensor teacher_head_UX = engines.teacher_head_UX();
-    if (!teacher_head_UX.defined())
-      throw UserError(
-          "[probe] bank: fidelity and leakage need the teacher's LM head, which its engine ({}) does not "
-          "give; "
-          "choose a local teacher, or no bank",
-          engines.teachers.front().engine->name());
-    probe::Bank bank = probe::read_bank(recipe.probe.bank);
-    check_bank(bank, recipe, inputs.real_ids);
-    const at::Tensor hidden_SH = probe::hidden_at(inputs.student, bank.rollout, bank.states_S);
-    bank_ = {std::move(bank), teacher_head_UX, hidden_SH, inputs.student.head_VH.detach().clone()};
-  } else {
-    const auto base = train::make_exact_engine(inputs.student, inputs.real_ids);
-    const auto prompts = std::min<std::size_t>(inputs.prompts.size(), kProbePrompts);
-    masses_.emplace(*base, engines.scorers(), std::span(inputs.prompts).first(prompts), recipe.probe.states,
-                    recipe.rollout.max_new_tokens, recipe.objective, recipe.seed);
+    ranks::together(group, [&] {
+      if (group.leads()) open_bank(engines);
+    });
+    return;
   }
-  start_ = measure(0);
+  const auto base = train::make_exact_engine(inputs.student, inputs.real_ids);
+  std::vector<engine::Engine*> local = {base.get()};  // then the teachers whose weights are here
+  for (std::size_t t = 0; t < engines.teachers.size(); ++t)
+    if (inputs.teachers[t].model) local.push_back(engines.teachers[t].engine.get());
+  engine::share_work(group, local, [&](const std::vector<engine::Engine*>& shared) {
+    choose_states(*shared.front(), engines, std::span(shared).subspan(1));
+    start_ = measure(0, *shared.front());
+  });
 }
 
-Json ProbeLog::measure(std::int64_t step) const {
-  if (bank_) return measure_on_bank(step);
-  const auto student = train::make_exact_engine(inputs_.student, inputs_.real_ids);
-  return {{"step", step}, {"mass", masses_->mass(*student)}};
+void ProbeLog::open_bank(const train::Engines& engines) {
+  const at::Tensor teacher_head_UX = engines.teacher_head_UX();
+  if (!teacher_head_UX.defined())
+    throw UserError(
+        "[probe] bank: fidelity and leakage need the teacher's LM head, which its engine ({}) does not give; "
+        "choose a local teacher, or no bank",
+        engines.teachers.front().engine->name());
+  probe::Bank bank = probe::read_bank(recipe_.probe.bank);
+  check_bank(bank, recipe_, inputs_.real_ids);
+  const at::Tensor hidden_SH = probe::hidden_at(inputs_.student, bank.rollout, bank.states_S);
+  bank_ = {std::move(bank), teacher_head_UX, hidden_SH, inputs_.student.head_VH.detach().clone()};
+  start_ = measure_on_bank(0);
+}
+
+// `shared_teachers`: those with weights here, in the order of the run's.
+void ProbeLog::choose_states(engine::Engine& base, const train::Engines& engines,
+                             std::span<engine::Engine* const> shared_teachers) {
+  std::vector<engine::Engine*> teachers = engines.scorers();
+  for (std::size_t t = 0, shared = 0; t < teachers.size(); ++t)
+    if (inputs_.teachers[t].model) teachers[t] = shared_teachers[shared++];
+  const auto prompts = std::min<std::size_t>(inputs_.prompts.size(), kProbePrompts);
+  masses_.emplace(base, teachers, std::span(inputs_.prompts).first(prompts), recipe_.probe.states,
+                  recipe_.rollout.max_new_tokens, recipe_.objective, recipe_.seed);
+}
+
+Json ProbeLog::measure(std::int64_t step, engine::Engine& student) const {
+  return {{"step", step}, {"mass", masses_->mass(student)}};
 }
 
 Json ProbeLog::measure_on_bank(std::int64_t step) const {
@@ -109,9 +129,20 @@ Json ProbeLog::measure_on_bank(std::int64_t step) const {
 
 void ProbeLog::after(std::int64_t step) {
   if (!recipe_.due(recipe_.probe.every, step)) return;
+  const auto has_line = [&] { return last_step(std::filesystem::path(recipe_.out) / "probe.jsonl") == step; };
+  if (!recipe_.probe.bank.empty()) {
+    return ranks::together(group_, [&] {
+      if (group_.leads() && !has_line()) append(measure_on_bank(step));
+    });
+  }
+  const auto student = train::make_exact_engine(inputs_.student, inputs_.real_ids);
+  engine::share_work(group_, {student.get()}, [&](const std::vector<engine::Engine*>& shared) {
+    if (!has_line()) append(measure(step, *shared.front()));
+  });
+}
+
+void ProbeLog::append(const Json& line) {
   const auto path = std::filesystem::path(recipe_.out) / "probe.jsonl";
-  if (last_step(path) == step) return;
-  const Json line = measure(step);
   std::ofstream file(path, std::ios::app);
   if (file.tellp() == 0) file << start_.dump() << '\n';
   file << line.dump() << '\n' << std::flush;

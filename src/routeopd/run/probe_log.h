@@ -14,11 +14,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "routeopd/base/fields.h"
 #include "routeopd/probe/bank.h"
 #include "routeopd/probe/mismatch.h"
+#include "routeopd/ranks/group.h"
 #include "routeopd/train/engines.h"
 #include "routeopd/train/inputs.h"
 #include "routeopd/train/recipe.h"
@@ -32,8 +34,10 @@ class ProbeLog {
  public:
   // Before training, while inputs.student is the one that the recipe names; both must outlive the log. The
   // run's engines are used here alone. Measures the start. Does nothing where [probe] every is 0. Throws
-  // UserError for a bank of other models, or one that the teacher's LM head is missing for.
-  ProbeLog(const train::Recipe& recipe, const train::Inputs& inputs, const train::Engines& engines);
+  // UserError for a bank of other models, or one that the teacher's LM head is missing for. Rank 0 has the
+  // file; the engines of all ranks score fixed states, and a bank is rank 0's work alone.
+  ProbeLog(const train::Recipe& recipe, const train::Inputs& inputs, const train::Engines& engines,
+           ranks::Group& group = ranks::alone());
 
   // Appends the line of a step that is due, unless the file has it: a run resumes from a step that was
   // probed.
@@ -50,11 +54,16 @@ class ProbeLog {
     at::Tensor start_hidden_SH, start_head_VH;
   };
 
-  Json measure(std::int64_t step) const;
+  void open_bank(const train::Engines& engines);
+  void choose_states(engine::Engine& base, const train::Engines& engines,
+                     std::span<engine::Engine* const> shared_teachers);
+  Json measure(std::int64_t step, engine::Engine& student) const;
   Json measure_on_bank(std::int64_t step) const;
+  void append(const Json& line);
 
   const train::Recipe& recipe_;
   const train::Inputs& inputs_;
+  ranks::Group& group_;
   std::optional<BankProbe> bank_;
   std::optional<probe::MismatchBank> masses_;  // without a bank
   Json start_;                                 // the line of step 0

@@ -33,6 +33,10 @@ class SuiteEvaluator {
   Json evaluate(const std::filesystem::path& directory, const model::Model& student, const Json& identity,
                 const eval::EvalWatch& watch = {}) const;
 
+  // By an engine over the student.
+  Json evaluate(const std::filesystem::path& directory, engine::Engine& engine, const Json& identity,
+                const eval::EvalWatch& watch = {}) const;
+
   // eval::grade_again(), for an evaluation by another extractor; labels of its responses are removed.
   void grade_again(const std::filesystem::path& directory, const Json& identity) const;
 
@@ -61,9 +65,9 @@ class WatchedRun {
   // Before training, while inputs.student is the one that the recipe names; all three must outlive the run.
   WatchedRun(const train::Recipe& recipe, train::Inputs& inputs, const SuiteEvaluator& evaluator);
 
-  // With engines given in place of the recipe's own.
+  // With engines given in place of the recipe's own, and together with the other ranks of a group.
   WatchedRun(const train::Recipe& recipe, train::Inputs& inputs, const SuiteEvaluator& evaluator,
-             train::Engines engines);
+             train::Engines engines, ranks::Group& group = ranks::alone());
 
   // train::train() with evaluations in RUN/eval/step_N and probes in RUN/probe.jsonl. Once: the engines go
   // with it.
@@ -74,11 +78,12 @@ class WatchedRun {
 
  private:
   void after(const StepMetrics& metrics, const RunEvents& events);
-  void evaluate(std::int64_t step, const RunEvents& events);
+  void evaluate(std::int64_t step, engine::Engine& engine, const RunEvents& events);
 
   const train::Recipe& recipe_;
   train::Inputs& inputs_;
   const SuiteEvaluator& evaluator_;
+  ranks::Group& group_;
   train::Engines engines_;
   ProbeLog probe_;
   std::string evaluation_note_;

@@ -33,13 +33,14 @@ std::string reason_for_hidden(const routing::ObjectiveOptions& objective) {
 
 }  // namespace
 
-Engines make_engines(const Recipe& recipe, const Inputs& inputs) {
+Engines make_engines(const Recipe& run, const Inputs& inputs, const ranks::Group& group) {
+  const Recipe recipe = with_share_of_servers(run, group.rank(), group.size());
   Engines engines;
   if (recipe.rollout.engine == EngineKind::kLocal || recipe.sft()) {
     engines.student =
         std::make_unique<engine::LocalEngine>(inputs.student, inputs.real_ids, rollout_options(recipe));
   } else {
-    engines.student = make_remote_student(recipe, inputs);
+    engines.student = make_remote_student(recipe, inputs, group.rank());
   }
   const std::vector<RunTeacher> teachers = recipe.run_teachers();
   ROUTEOPD_INVARIANT(teachers.size() == inputs.teachers.size());

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "routeopd/engine/engine.h"
+#include "routeopd/ranks/group.h"
 #include "routeopd/train/inputs.h"
 #include "routeopd/train/recipe.h"
 
@@ -38,8 +39,10 @@ struct Engines {
 // The teachers of a run that has one.
 std::vector<TeacherEngine> one_teacher(std::unique_ptr<engine::Engine> engine, at::Tensor head_UX = {});
 
-// Those that the recipe names, over the models of `inputs`.
-Engines make_engines(const Recipe& recipe, const Inputs& inputs);
+// Those that the recipe names, over the models of `inputs`. Of several servers a rank has its share: of the
+// student's one at least of its own, which it refreshes; the teachers' may be shared. Throws UserError where
+// there are fewer of the former than ranks.
+Engines make_engines(const Recipe& recipe, const Inputs& inputs, const ranks::Group& group = ranks::alone());
 
 // An engine over a model's weights as they are, exact whatever the rollout's are: for evaluations and probes.
 std::unique_ptr<engine::Engine> make_exact_engine(const model::Model& model, std::int32_t real_ids);

@@ -4,16 +4,36 @@
 #include <algorithm>
 #include <cmath>
 
-#include "routeopd/train/minibatches.h"
 #include "routeopd/train/schedule.h"
 
 namespace routeopd::train {
 
 namespace {
 
+void add_up(ranks::Group& group, BatchResult& batch) {
+  if (group.alone()) return;
+  objective::EngineGap& gap = batch.gap;
+  const auto as_double = [](std::int64_t count) { return static_cast<double>(count); };
+  const std::vector<double> sums = ranks::sum_of(
+      group, {batch.loss, batch.change_squares, as_double(batch.changes), as_double(batch.floored),
+              gap.logprob_squares, as_double(gap.logprobs), gap.log_odds_squares, as_double(gap.log_odds),
+              as_double(gap.states), as_double(gap.past)});
+  const auto as_count = [&](std::size_t i) { return static_cast<std::int64_t>(sums[i]); };
+  batch.loss = sums[0];
+  batch.change_squares = sums[1];
+  batch.changes = as_count(2);
+  batch.floored = as_count(3);
+  gap = {.logprob_squares = sums[4],
+         .logprobs = as_count(5),
+         .log_odds_squares = sums[6],
+         .log_odds = as_count(7),
+         .states = as_count(8),
+         .past = as_count(9)};
+}
+
 // With values of the learner's own for the routes: it has read every state, in its first forward over the
 // batch.
-objective::EngineGap gap_of(const Experience& experience) {
+objective::EngineGap gap_of(const Experience& experience, ranks::Group& group) {
   const Rollout& rollout = *experience.rollout;
   objective::GapMeter meter(rollout.states());
   for (std::size_t n = 0; n < rollout.id_N.size(); ++n) {
@@ -21,14 +41,24 @@ objective::EngineGap gap_of(const Experience& experience) {
     meter.logprob(static_cast<std::int64_t>(n), static_cast<double>(rollout.logprob_N[n]),
                   static_cast<double>(rollout.written_logprob_N()[n]));
   }
-  return meter.total();
+  BatchResult all;
+  all.gap = meter.total();
+  add_up(group, all);
+  return all.gap;
 }
 
 }  // namespace
 
+StepSize step_size_of(const Recipe& recipe, const ranks::Group& group) {
+  if (group.alone()) return {};
+  return {.prompts = recipe.rollout.prompts_per_step, .n = recipe.sft() ? 1 : recipe.rollout.n};
+}
+
 Learner::Learner(model::Model& student, at::Tensor teacher_head_UX, std::int32_t real_ids,
-                 const Recipe& recipe)
+                 const Recipe& recipe, ranks::Group& group)
     : recipe_(resolved(recipe)),
+      group_(group),
+      step_size_(step_size_of(recipe_, group)),
       loss_gradients_(
           student, std::move(teacher_head_UX), real_ids,
           {.objective = recipe_.objective,
@@ -47,7 +77,7 @@ std::unique_ptr<OldValues> Learner::own_old_values(const Experience& experience)
   values->logprob_N = experience.rollout->logprob_N;
   // Values of the routes that are the learner's are those of this forward already.
   if (recipe_.rollout.student_values == StudentValues::kLearner) return values;
-  const auto parts = minibatches_of(*experience.rollout, recipe_.train.minibatches);
+  const auto parts = minibatches_of(*experience.rollout, recipe_.train.minibatches, step_size_);
   for (std::size_t part = 1; part < parts.size(); ++part)
     loss_gradients_.record(experience, parts[part].first, parts[part].second, *values);
   return values;
@@ -57,11 +87,16 @@ UpdateResult Learner::update(const Experience& experience) {
   UpdateResult update;
   double loss_sum = 0;
   const std::unique_ptr<OldValues> own = own_old_values(experience);
+  const auto parts = minibatches_of(*experience.rollout, recipe_.train.minibatches, step_size_);
+  std::vector<double> states;  // of each part, over all ranks: known before the first forward
+  for (const auto& [begin, end] : parts)
+    states.push_back(static_cast<double>(valid_states(experience, begin, end)));
+  states = ranks::sum_of(group_, std::move(states));
   for (std::int32_t epoch = 0; epoch < recipe_.train.epochs; ++epoch) {
     bool first = epoch == 0;
-    for (const auto& [begin, end] : minibatches_of(*experience.rollout, recipe_.train.minibatches)) {
-      const BatchResult batch =
-          loss_gradients_.accumulate(experience, begin, end, {.values = own.get(), .first = first});
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      const BatchResult batch = accumulate(experience, parts[part], static_cast<std::int64_t>(states[part]),
+                                           {.values = own.get(), .first = first});
       const bool finite = std::isfinite(batch.loss);
       if (first && finite && batch.changes > 0 && !own)
         update.capture_error = std::sqrt(batch.change_squares / static_cast<double>(batch.changes));
@@ -77,9 +112,18 @@ UpdateResult Learner::update(const Experience& experience) {
     }
   }
   if (experience.routes != nullptr && recipe_.rollout.student_values == StudentValues::kLearner)
-    update.gap = gap_of(experience);
+    update.gap = gap_of(experience, group_);
   if (update.states > 0) update.loss = loss_sum / static_cast<double>(update.states);
   return update;
+}
+
+// Loss and gradients of this rank's part of an optimizer batch; what is returned is of all ranks, the
+// gradients stay this rank's.
+BatchResult Learner::accumulate(const Experience& experience, std::pair<std::size_t, std::size_t> part,
+                                std::int64_t states, const OldPass& old) {
+  BatchResult batch = loss_gradients_.accumulate(experience, part.first, part.second, old, states);
+  add_up(group_, batch);
+  return batch;
 }
 
 UpdateResult Learner::skip() {
@@ -101,6 +145,7 @@ void Learner::apply(const BatchResult& batch, double lr, UpdateResult& update) {
     return;
   }
   std::vector<at::Tensor> grads = loss_gradients_.gradients();
+  update.exchanged.add(add_up_gradients(group_, loss_gradients_, grads));
   const double norm = optimizer_->step(grads, lr);
   if (!std::isfinite(norm)) {
     ++update.skipped.gradient;

@@ -5,9 +5,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "routeopd/model/model.h"
+#include "routeopd/ranks/group.h"
+#include "routeopd/train/exchange.h"
 #include "routeopd/train/loss_gradients.h"
+#include "routeopd/train/minibatches.h"
 #include "routeopd/train/optimizer.h"
 #include "routeopd/train/recipe.h"
 
@@ -21,6 +25,7 @@ struct SkippedUpdates {
   std::int64_t total() const { return no_valid_state + loss + gradient; }
 };
 
+// Of all ranks together, and the same on each.
 struct UpdateResult {
   double loss = 0;          // per valid state, over the first pass over the step's data
   std::int64_t states = 0;  // valid ones with a finite loss, which it is the mean of
@@ -33,13 +38,19 @@ struct UpdateResult {
   std::int64_t floored = 0;  // teacher values at -inf that counted as log delta_p
   std::int64_t updates = 0;  // made
   SkippedUpdates skipped;
+  Exchanged exchanged;  // with the other ranks
 };
+
+// What the ranks of a group answer together in a step.
+StepSize step_size_of(const Recipe& recipe, const ranks::Group& group);
 
 class Learner {
  public:
   // Trains the weights model::trainable(student) in place, in float32 whatever the type of the forward.
-  // `teacher_head` is for the objectives over the whole vocabulary.
-  Learner(model::Model& student, at::Tensor teacher_head_UX, std::int32_t real_ids, const Recipe& recipe);
+  // `teacher_head` is for the objectives over the whole vocabulary. The ranks of `group` learn together, each
+  // from its share of a step's responses, and hold equal weights after every update.
+  Learner(model::Model& student, at::Tensor teacher_head_UX, std::int32_t real_ids, const Recipe& recipe,
+          ranks::Group& group = ranks::alone());
 
   // epochs * minibatches updates on one step's data.
   UpdateResult update(const Experience& experience);
@@ -63,9 +74,13 @@ class Learner {
   // Where old values are the learner's own: those of the responses that a first minibatch does not cover, by
   // its forward as it is now. Null where they are the experience's.
   std::unique_ptr<OldValues> own_old_values(const Experience& experience);
+  BatchResult accumulate(const Experience& experience, std::pair<std::size_t, std::size_t> part,
+                         std::int64_t states, const OldPass& old);
   void apply(const BatchResult& batch, double lr, UpdateResult& update);
 
   Recipe recipe_;
+  ranks::Group& group_;
+  StepSize step_size_;
   LossGradients loss_gradients_;
   std::unique_ptr<Optimizer> optimizer_;
   std::int64_t scheduled_ = 0;

@@ -13,7 +13,6 @@
 #include "routeopd/model/heads/gather_head.h"
 #include "routeopd/model/heads/streaming_head.h"
 #include "routeopd/model/packed_batch.h"
-#include "routeopd/train/minibatches.h"
 
 namespace routeopd::train {
 namespace {
@@ -46,7 +45,7 @@ engine::Answer LearnerValues::read_responses(const Rollout& rollout, const engin
   values.hidden_size = request.hidden ? working_.config.hidden_size : 0;
   // Packed for this pass alone: a second copy of the head is not kept beside the learner.
   const model::StreamingHead head(working_.head_VH.detach(), real_ids_);
-  for (const auto& [begin, stop] : minibatches_of(rollout, options_.minibatches)) {
+  for (const auto& [begin, stop] : minibatches_of(rollout, options_.minibatches, options_.step)) {
     for (std::size_t first = begin; first < stop;) {
       const std::size_t end = model::portion_end(rollout, first, stop, options_.micro_tokens);
       const model::ResponseBatch responses = model::pack_responses(rollout, first, end);

@@ -9,12 +9,14 @@
 
 #include "routeopd/engine/engine.h"
 #include "routeopd/model/model.h"
+#include "routeopd/train/minibatches.h"
 
 namespace routeopd::train {
 
 struct LearnerValuesOptions {
   std::int64_t micro_tokens = 16384;
   std::int32_t minibatches = 1;  // forwards never cross one, and so round as the learner's do
+  StepSize step{};
 };
 
 class LearnerValues : public engine::Engine {

@@ -15,6 +15,7 @@ bool is_valid(const Experience& experience, std::size_t state) {
 }
 
 std::pair<std::size_t, std::size_t> states_of(const Rollout& rollout, std::size_t first, std::size_t end) {
+  if (first == end) return {0, 0};
   const Response& last = rollout.responses_B[end - 1];
   return {static_cast<std::size_t>(rollout.responses_B[first].first_state),
           static_cast<std::size_t>(last.first_state + last.length)};
@@ -58,6 +59,13 @@ void LossGradients::refresh() {
   if (rounded()) model::copy_weights(student_, working_);
 }
 
+std::int64_t valid_states(const Experience& experience, std::size_t first, std::size_t end) {
+  const auto [first_state, end_state] = states_of(*experience.rollout, first, end);
+  std::int64_t count = 0;
+  for (std::size_t n = first_state; n < end_state; ++n) count += is_valid(experience, n) ? 1 : 0;
+  return count;
+}
+
 LossGradients::Part LossGradients::part_of(const Experience& experience, std::size_t first, std::size_t end) {
   const auto [first_state, end_state] = states_of(*experience.rollout, first, end);
   Part part;
@@ -73,12 +81,13 @@ LossGradients::Part LossGradients::part_of(const Experience& experience, std::si
 }
 
 BatchResult LossGradients::accumulate(const Experience& experience, std::size_t first, std::size_t end,
-                                      const OldPass& old) {
+                                      const OldPass& old, std::optional<std::int64_t> states) {
   const Rollout& rollout = *experience.rollout;
-  const Part part = part_of(experience, first, end);
+  Part part = part_of(experience, first, end);
   BatchResult result;
-  result.states = static_cast<std::int64_t>(part.denominator);
+  result.states = states.value_or(static_cast<std::int64_t>(part.denominator));
   if (part.denominator == 0) return result;
+  part.denominator = static_cast<double>(result.states);
   for (std::size_t begin = first; begin < end;) {
     const std::size_t next = model::portion_end(rollout, begin, end, options_.micro_tokens);
     micro_batch(experience, begin, next, part, old, result);
@@ -184,6 +193,12 @@ std::vector<at::Tensor> LossGradients::gradients() {
       all.push_back(grad.defined() ? grad : at::zeros_like(weight));
     }
   }
+  return all;
+}
+
+std::vector<model::HeadGradient*> LossGradients::tables() {
+  std::vector<model::HeadGradient*> all = {&head_gradient_};
+  if (embedding_gradient_) all.push_back(&*embedding_gradient_);
   return all;
 }
 

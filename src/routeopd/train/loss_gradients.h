@@ -31,8 +31,11 @@ struct Experience {
 
 // One optimizer batch.
 struct BatchResult : objective::ObjectiveResult {
-  std::int64_t states = 0;  // valid ones: the denominator
+  std::int64_t states = 0;  // valid ones, over all ranks: the denominator
 };
+
+// Of responses [first, end).
+std::int64_t valid_states(const Experience& experience, std::size_t first, std::size_t end);
 
 struct GradientOptions {
   routing::ObjectiveOptions objective{};
@@ -57,9 +60,10 @@ class LossGradients {
   LossGradients(model::Model& student, at::Tensor teacher_head_UX, std::int32_t real_ids,
                 const GradientOptions& options);
 
-  // Loss and gradients of responses [first, end) as one optimizer batch, added to gradients().
+  // Loss and gradients of responses [first, end), added to gradients(). They are one optimizer batch, or the
+  // part of one that has `states` valid states over all ranks.
   BatchResult accumulate(const Experience& experience, std::size_t first, std::size_t end,
-                         const OldPass& old = {});
+                         const OldPass& old = {}, std::optional<std::int64_t> states = std::nullopt);
 
   // The old values of responses [first, end) as the weights are now, written to `values`: one forward without
   // gradients, packed as accumulate() packs.
@@ -76,11 +80,14 @@ class LossGradients {
   std::vector<at::Tensor> gradients();
   void clear();
 
+  // Those of the embedding and the head, one where they are tied.
+  std::vector<model::HeadGradient*> tables();
+
   // Takes over new values of the student's weights.
   void refresh();
 
  private:
-  // The valid states of some responses, and the forward over them.
+  // Some responses, and the denominator of their losses.
   struct Part {
     std::vector<std::int32_t> actions_N;  // -1 where a state takes no part
     double denominator = 0;

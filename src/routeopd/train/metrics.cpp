@@ -12,23 +12,46 @@ namespace {
 using Value = StepMetrics::Value;
 
 constexpr const char* kNotRouted = "not_routed";
+constexpr const char* kValidity = "validity/";
+constexpr const char* kTeachers = "teachers/";
 
-// Mean of values[n] over the states n with counts(n); none where there are none. NaN values are skipped.
+// Adds the sum and the count of values[n] over the states n with counts(n), for mean_of(). NaN values are
+// skipped.
 template <class Counts>
-Value mean_over(const std::vector<float>& values, const Counts& counts) {
+void add_mean(Totals& totals, const std::string& name, const std::vector<float>& values,
+              const Counts& counts) {
   double sum = 0, count = 0;
   for (std::size_t n = 0; n < values.size(); ++n) {
     if (!counts(n) || std::isnan(values[n])) continue;
     sum += static_cast<double>(values[n]);
     ++count;
   }
-  return count == 0 ? Value() : Value(sum / count);
+  totals[name + "/sum"] += sum;
+  totals[name + "/count"] += count;
 }
 
-// Mean entropy, in nats, of the distribution over the top-k ids and the rest as one outcome: a lower bound of
-// the full one, near it where the top-k holds the mass.
-Value top_entropy(const std::vector<float>& top_logits_NK, const std::vector<float>& logsumexp_N,
-                  std::int32_t columns, const Routes& routes) {
+double total(const Totals& totals, const std::string& name) {
+  const auto found = totals.find(name);
+  return found == totals.end() ? 0 : found->second;
+}
+
+std::int64_t count_of(const Totals& totals, const std::string& name) {
+  return static_cast<std::int64_t>(total(totals, name));
+}
+
+Value share_of(double part, double whole) {
+  return whole == 0 ? Value() : Value(part / whole);
+}
+
+// None where nothing was counted.
+Value mean_of(const Totals& totals, const std::string& name) {
+  return share_of(total(totals, name + "/sum"), total(totals, name + "/count"));
+}
+
+// Entropy, in nats, of the distribution over the top-k ids and the rest as one outcome: a lower bound of the
+// full one, near it where the top-k holds the mass.
+void add_top_entropy(Totals& totals, const std::string& name, const std::vector<float>& top_logits_NK,
+                     const std::vector<float>& logsumexp_N, std::int32_t columns, const Routes& routes) {
   double sum = 0, count = 0;
   const auto k = static_cast<std::size_t>(columns);
   for (std::size_t n = 0; k > 0 && n < logsumexp_N.size(); ++n) {
@@ -45,7 +68,8 @@ Value top_entropy(const std::vector<float>& top_logits_NK, const std::vector<flo
     sum += entropy;
     ++count;
   }
-  return count == 0 ? Value() : Value(sum / count);
+  totals[name + "/sum"] += sum;
+  totals[name + "/count"] += count;
 }
 
 std::map<std::string, double> engine_gap(const objective::EngineGap& gap) {
@@ -59,35 +83,66 @@ std::map<std::string, double> engine_gap(const objective::EngineGap& gap) {
   return known;
 }
 
-// What the teacher and the routes add to a step's metrics.
-void add_route_metrics(const Rollout& rollout, const Scores& scores, const Routes& routes,
-                       StepMetrics& metrics) {
+// What the teacher and the routes add to a step's sums.
+void add_route_totals(const Rollout& rollout, const Scores& scores, const Routes& routes, Totals& totals) {
   const auto valid = [&](std::size_t n) { return routes.validity_N[n] == Validity::kValid; };
-  const bool has_routes = !routes.routed_N.empty();  // else every mean below is over nothing: none
+  const bool has_routes = !routes.routed_N.empty();  // else every mean below is over nothing
   const auto routed = [&](std::size_t n) { return routes.routed_N[n] != 0; };
   std::int64_t valid_states = 0, routed_states = 0;
   for (std::size_t n = 0; n < routes.validity_N.size(); ++n) {
-    ++metrics.validity[std::string(name_of(routes.validity_N[n]))];
+    ++totals[kValidity + std::string(name_of(routes.validity_N[n]))];
     valid_states += valid(n) ? 1 : 0;
     routed_states += has_routes && routed(n) ? 1 : 0;
   }
-  if (has_routes) metrics.validity[kNotRouted] = valid_states - routed_states;
-  if (has_routes && valid_states > 0)
-    metrics.routed_share = static_cast<double>(routed_states) / static_cast<double>(valid_states);
-  metrics.mass = mean_over(routes.mass_N, valid);
-  metrics.concentration = mean_over(routes.concentration_N, routed);
-  metrics.budget = mean_over(routes.budget_N, routed);
-  metrics.saturated = mean_over(routes.saturated_N, routed);
+  if (has_routes) {
+    totals[std::string(kValidity) + kNotRouted] += static_cast<double>(valid_states - routed_states);
+    totals["routed_share/sum"] += static_cast<double>(routed_states);
+    totals["routed_share/count"] += static_cast<double>(valid_states);
+  }
+  add_mean(totals, "mass", routes.mass_N, valid);
+  add_mean(totals, "concentration", routes.concentration_N, routed);
+  add_mean(totals, "budget", routes.budget_N, routed);
+  add_mean(totals, "saturated", routes.saturated_N, routed);
   // Without sampled pairs nothing is covered or missed.
   if (std::any_of(routes.source_NM.begin(), routes.source_NM.end(), [](auto id) { return id >= 0; }))
-    metrics.coverage = mean_over(routes.coverage_N, routed);
-  metrics.student_mass = mean_over(routes.student_mass_N, valid);
-  metrics.teacher_mass = mean_over(routes.teacher_mass_N, valid);
-  metrics.entropy = top_entropy(rollout.top_logits_NK, rollout.logsumexp_N, rollout.columns, routes);
-  metrics.teacher_entropy =
-      top_entropy(scores.teacher_logits_NJ, scores.teacher_logsumexp_N, scores.columns, routes);
-  metrics.teacher_calls = std::ssize(rollout.responses_B);
-  metrics.teacher_tokens = scores.teacher_tokens;
+    add_mean(totals, "coverage", routes.coverage_N, routed);
+  add_mean(totals, "student_mass", routes.student_mass_N, valid);
+  add_mean(totals, "teacher_mass", routes.teacher_mass_N, valid);
+  add_top_entropy(totals, "entropy", rollout.top_logits_NK, rollout.logsumexp_N, rollout.columns, routes);
+  add_top_entropy(totals, "teacher_entropy", scores.teacher_logits_NJ, scores.teacher_logsumexp_N,
+                  scores.columns, routes);
+  totals["teacher_calls"] += static_cast<double>(rollout.responses_B.size());
+  totals["teacher_tokens"] += static_cast<double>(scores.teacher_tokens);
+}
+
+// Of each of several teachers, under "teachers/NAME/".
+void add_teacher_totals(const std::vector<std::string>& names, const Experience& experience, Totals& totals) {
+  const Rollout& rollout = *experience.rollout;
+  const Routes& routes = *experience.routes;
+  const bool has_routes = !routes.routed_N.empty();
+  for (std::size_t t = 0; t < names.size(); ++t) {
+    const std::string of = kTeachers + names[t] + "/";
+    std::vector<std::uint8_t> valid_N(routes.validity_N.size(), 0);  // its valid states
+    for (const Response& response : rollout.responses_B) {
+      const auto prompt = static_cast<std::size_t>(response.prompt);
+      const std::int32_t reader = rollout.teacher_P.empty() ? 0 : rollout.teacher_P[prompt];
+      if (reader != static_cast<std::int32_t>(t)) continue;
+      ++totals[of + "calls"];
+      totals[of + "states"] += static_cast<double>(response.length);
+      for (std::int64_t j = 0; j < response.length; ++j) {
+        const auto n = static_cast<std::size_t>(response.first_state + j);
+        if (routes.validity_N[n] != Validity::kValid) continue;
+        ++totals[of + "valid"];
+        valid_N[n] = 1;
+        if (!has_routes) continue;
+        totals[of + "routed_share/sum"] += routes.routed_N[n] != 0 ? 1 : 0;
+        ++totals[of + "routed_share/count"];
+      }
+    }
+    if (!experience.scores->teacher_tokens_T.empty())
+      totals[of + "tokens"] += static_cast<double>(experience.scores->teacher_tokens_T.at(t));
+    add_mean(totals, of + "mass", routes.mass_N, [&](std::size_t n) { return valid_N[n] != 0; });
+  }
 }
 
 }  // namespace
@@ -106,64 +161,74 @@ std::map<std::string, double> StageClock::take() {
   return all;
 }
 
-StepMetrics step_metrics(std::int64_t step, const Experience& experience, const UpdateResult& update) {
+Totals step_totals(const Experience& experience, const std::vector<std::string>& teachers) {
   const Rollout& rollout = *experience.rollout;
-  const auto responses = static_cast<double>(std::max<std::size_t>(1, rollout.responses_B.size()));
-  const auto clipped =
+  Totals totals;
+  totals["tokens"] = static_cast<double>(rollout.states());
+  totals["responses"] = static_cast<double>(rollout.responses_B.size());
+  totals["clipped"] = static_cast<double>(
       std::count_if(rollout.responses_B.begin(), rollout.responses_B.end(),
-                    [](const Response& response) { return response.finish == Finish::kLength; });
+                    [](const Response& response) { return response.finish == Finish::kLength; }));
+  add_mean(totals, "policy_entropy", rollout.entropy_N, [](std::size_t) { return true; });
+  if (experience.routes == nullptr) {
+    totals[kValidity + std::string(name_of(Validity::kValid))] = static_cast<double>(rollout.states());
+    return totals;
+  }
+  add_route_totals(rollout, *experience.scores, *experience.routes, totals);
+  if (teachers.size() > 1) add_teacher_totals(teachers, experience, totals);
+  return totals;
+}
+
+StepMetrics step_metrics(std::int64_t step, const Totals& totals, const std::vector<std::string>& teachers,
+                         const UpdateResult& update) {
+  const double responses = std::max(1.0, total(totals, "responses"));
   StepMetrics metrics;
   metrics.step = step;
-  metrics.tokens = rollout.states();
+  metrics.tokens = count_of(totals, "tokens");
   if (update.states > 0) metrics.loss = update.loss;
   metrics.lr = update.lr;
   if (update.updates > 0) metrics.grad_norm = update.grad_norm;
   metrics.skipped_updates = update.skipped.total();
   metrics.floored = update.floored;
-  metrics.response_tokens = static_cast<double>(rollout.states()) / responses;
-  metrics.clip_ratio = static_cast<double>(clipped) / responses;
-  metrics.policy_entropy = mean_over(rollout.entropy_N, [](std::size_t) { return true; });
-  if (experience.routes == nullptr) {
-    metrics.validity[std::string(name_of(Validity::kValid))] = rollout.states();
-    return metrics;
-  }
+  metrics.response_tokens = total(totals, "tokens") / responses;
+  metrics.clip_ratio = total(totals, "clipped") / responses;
+  metrics.policy_entropy = mean_of(totals, "policy_entropy");
+  for (const auto& [name, count] : totals)
+    if (name.starts_with(kValidity))
+      metrics.validity[name.substr(std::string_view(kValidity).size())] = static_cast<std::int64_t>(count);
+  if (!totals.contains("teacher_calls")) return metrics;  // no teacher
   metrics.capture_error = update.capture_error;
   metrics.engine_gap = engine_gap(update.gap);
-  add_route_metrics(rollout, *experience.scores, *experience.routes, metrics);
+  metrics.mass = mean_of(totals, "mass");
+  metrics.concentration = mean_of(totals, "concentration");
+  metrics.budget = mean_of(totals, "budget");
+  metrics.saturated = mean_of(totals, "saturated");
+  metrics.coverage = mean_of(totals, "coverage");
+  metrics.routed_share = mean_of(totals, "routed_share");
+  metrics.student_mass = mean_of(totals, "student_mass");
+  metrics.teacher_mass = mean_of(totals, "teacher_mass");
+  metrics.entropy = mean_of(totals, "entropy");
+  metrics.teacher_entropy = mean_of(totals, "teacher_entropy");
+  metrics.teacher_calls = count_of(totals, "teacher_calls");
+  metrics.teacher_tokens = count_of(totals, "teacher_tokens");
+  if (teachers.size() < 2) return metrics;
+  for (const std::string& name : teachers) {
+    const std::string of = kTeachers + name + "/";
+    metrics.teachers[name] = {.states = count_of(totals, of + "states"),
+                              .valid = count_of(totals, of + "valid"),
+                              .mass = mean_of(totals, of + "mass"),
+                              .routed_share = mean_of(totals, of + "routed_share"),
+                              .calls = count_of(totals, of + "calls"),
+                              .tokens = count_of(totals, of + "tokens")};
+  }
   return metrics;
 }
 
-std::map<std::string, TeacherMetrics> teacher_metrics(const std::vector<std::string>& names,
-                                                      const Experience& experience) {
-  std::map<std::string, TeacherMetrics> all;
-  if (names.size() < 2 || experience.routes == nullptr) return all;
-  const Rollout& rollout = *experience.rollout;
-  const Routes& routes = *experience.routes;
-  const bool has_routes = !routes.routed_N.empty();
-  for (std::size_t t = 0; t < names.size(); ++t) {
-    TeacherMetrics& teacher = all[names[t]];
-    std::vector<std::uint8_t> valid_N(routes.validity_N.size(), 0);  // its valid states
-    std::int64_t routed = 0;
-    for (const Response& response : rollout.responses_B) {
-      const auto prompt = static_cast<std::size_t>(response.prompt);
-      const std::int32_t reader = rollout.teacher_P.empty() ? 0 : rollout.teacher_P[prompt];
-      if (reader != static_cast<std::int32_t>(t)) continue;
-      ++teacher.calls;
-      teacher.states += response.length;
-      for (std::int64_t j = 0; j < response.length; ++j) {
-        const auto n = static_cast<std::size_t>(response.first_state + j);
-        if (routes.validity_N[n] != Validity::kValid) continue;
-        ++teacher.valid;
-        valid_N[n] = 1;
-        routed += has_routes && routes.routed_N[n] != 0 ? 1 : 0;
-      }
-    }
-    teacher.tokens = experience.scores->teacher_tokens_T.at(t);
-    teacher.mass = mean_over(routes.mass_N, [&](std::size_t n) { return valid_N[n] != 0; });
-    if (has_routes && teacher.valid > 0)
-      teacher.routed_share = static_cast<double>(routed) / static_cast<double>(teacher.valid);
-  }
-  return all;
+std::map<std::string, double> exchange_metrics(const Exchanged& exchanged, int ranks) {
+  return {{"ranks", ranks},
+          {"bytes", static_cast<double>(exchanged.bytes)},
+          {"dense_bytes", static_cast<double>(exchanged.dense_bytes)},
+          {"seconds", exchanged.seconds}};
 }
 
 std::string skipped_text(const StepMetrics& metrics, const UpdateResult& update) {

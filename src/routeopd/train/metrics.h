@@ -31,13 +31,19 @@ class StageClock {
   std::map<std::string, double> seconds_;
 };
 
-// All but time and memory. `step` counts from 1.
-StepMetrics step_metrics(std::int64_t step, const Experience& experience, const UpdateResult& update);
+// Sums and counts over the states of a step, by name: those of several ranks add up. A mean would not.
+using Totals = std::map<std::string, double>;
 
-// Of each teacher, by name, where there are several; else nothing. `names` are those of the run, in the order
-// of Recipe::run_teachers().
-std::map<std::string, TeacherMetrics> teacher_metrics(const std::vector<std::string>& names,
-                                                      const Experience& experience);
+// `teachers`: the names of the run's, in the order of Recipe::run_teachers(); where there are several, each
+// has sums of its own.
+Totals step_totals(const Experience& experience, const std::vector<std::string>& teachers = {});
+
+// All but time and memory. `step` counts from 1.
+StepMetrics step_metrics(std::int64_t step, const Totals& totals, const std::vector<std::string>& teachers,
+                         const UpdateResult& update);
+
+// StepMetrics::exchange.
+std::map<std::string, double> exchange_metrics(const Exchanged& exchanged, int ranks);
 
 // What was skipped in a step and why, for the log: states that are not valid, updates that were not made.
 // Empty where nothing was.

@@ -134,7 +134,24 @@ void check_servers(const ServersSection& servers, const std::string& section) {
   key_of(servers, section);
 }
 
-std::unique_ptr<engine::Engine> make_remote_student(const Recipe& recipe, const Inputs& inputs) {
+Recipe with_share_of_servers(Recipe recipe, int rank, int size) {
+  const auto first = static_cast<std::size_t>(rank), step = static_cast<std::size_t>(size);
+  const auto take = [&](ServersSection& servers) {
+    std::vector<std::string> own;
+    for (std::size_t i = first; i < servers.urls.size(); i += step) own.push_back(servers.urls[i]);
+    if (own.empty() && !servers.urls.empty()) own.push_back(servers.urls[first % servers.urls.size()]);
+    servers.urls = std::move(own);
+  };
+  if (recipe.rollout.engine != EngineKind::kLocal && !recipe.sft() && recipe.rollout.urls.size() < step)
+    throw UserError("[rollout] urls: {} servers for {} ranks; expected one at least for each rank",
+                    recipe.rollout.urls.size(), size);
+  take(recipe.rollout);
+  take(recipe.teacher);
+  for (auto& [name, teacher] : recipe.teachers) take(teacher);
+  return recipe;
+}
+
+std::unique_ptr<engine::Engine> make_remote_student(const Recipe& recipe, const Inputs& inputs, int rank) {
   engine::RemoteOptions options = options_of(recipe, inputs, recipe.rollout, "rollout");
   options.needs.writes = options.needs.reloads = true;
   options.needs.tied_head = inputs.student.config.tie_word_embeddings;
@@ -146,6 +163,7 @@ std::unique_ptr<engine::Engine> make_remote_student(const Recipe& recipe, const 
   options.own_root = recipe.rollout.weights.empty();
   // Runs of other machines may have the same name.
   options.run = host_name() + ":" + fs::absolute(recipe.out).lexically_normal().string();
+  if (rank > 0) options.run += fmt::format(":{}", rank);
   // As the learner's forward reads them.
   const at::ScalarType dtype = recipe.student.dtype == Dtype::kBfloat16 ? at::kBFloat16 : at::kFloat;
   options.write_weights = [&student = inputs.student, like = recipe.student.path, dtype](

@@ -14,12 +14,17 @@
 namespace routeopd::train {
 
 // The student's servers. They are asked what they are now, and get the weights of inputs.student, which must
-// outlive the engine, at each refresh().
-std::unique_ptr<engine::Engine> make_remote_student(const Recipe& recipe, const Inputs& inputs);
+// outlive the engine, at each refresh(), in directories of the rank's own.
+std::unique_ptr<engine::Engine> make_remote_student(const Recipe& recipe, const Inputs& inputs, int rank = 0);
 
 // The servers of one teacher, by its place in Recipe::run_teachers().
 std::unique_ptr<engine::Engine> make_remote_teacher(const Recipe& recipe, const Inputs& inputs,
                                                     std::int32_t teacher);
+
+// The recipe with a rank's share of the servers: every size-th of them, or one that several ranks ask where
+// there are fewer. Throws UserError for fewer servers of the student than ranks: each gets its weights from
+// one rank.
+Recipe with_share_of_servers(Recipe recipe, int rank, int size);
 
 // Throws UserError for a section that names no address, or a wrong one, or a key that is not there or would
 // cross a network unencrypted. Asks nobody.

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <ctime>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "routeopd/base/error.h"
@@ -133,6 +134,46 @@ std::string time_text() {
 
 }  // namespace
 
+std::vector<RolloutLine> rollout_lines(const Recipe& recipe, std::int64_t step, const Rollout& rollout,
+                                       const std::vector<Prompt>& prompts,
+                                       const tokenizer::Tokenizer* tokenizer) {
+  std::vector<RolloutLine> lines;
+  for (const Response& response : rollout.responses_B) {
+    const auto first = rollout.id_N.begin() + response.first_state;
+    const std::vector<std::int32_t> ids(first, first + response.length);
+    const Prompt& prompt = prompts[static_cast<std::size_t>(response.prompt)];
+    Json line = {{"step", step},
+                 {"id", prompt.id},
+                 {"sample", response.sample},
+                 {"ids", ids},
+                 {"finish", response.finish == Finish::kStop ? "stop" : "length"}};
+    if (tokenizer != nullptr) line["text"] = tokenizer->decode(ids, /*skip_special=*/true);
+    if (!recipe.teachers.empty() && !recipe.sft())
+      line["teacher"] = recipe.run_teachers()[static_cast<std::size_t>(prompt.teacher)].name;
+    if (!prompt.teacher_ids.empty()) {
+      line["teacher_prompt_ids"] = prompt.teacher_ids;
+      if (tokenizer != nullptr)
+        line["teacher_prompt"] =
+            prompt.teacher_text.empty() ? tokenizer->decode(prompt.teacher_ids) : prompt.teacher_text;
+    }
+    lines.push_back({prompt.number, response.sample, line.dump()});
+  }
+  return lines;
+}
+
+std::vector<RolloutLine> gathered_lines(ranks::Group& group, const std::vector<RolloutLine>& own) {
+  Json said = Json::array();
+  for (const RolloutLine& line : own) said.push_back({line.prompt, line.sample, line.text});
+  std::vector<RolloutLine> all;
+  for (const std::string& words : group.gather(said.dump()))
+    for (const Json& line : Json::parse(words))
+      all.push_back({line[0].get<std::uint32_t>(), line[1].get<std::int32_t>(), line[2].get<std::string>()});
+  std::sort(all.begin(), all.end(), [](const RolloutLine& a, const RolloutLine& b) {
+    return std::tie(a.prompt, a.sample) < std::tie(b.prompt, b.sample);
+  });
+  return all;
+}
+
 RunDirectory::RunDirectory(const Recipe& recipe, Start start) : recipe_(recipe), path_(recipe.out) {
   const std::string text = text_of(recipe);
   std::error_code failed;
@@ -194,28 +235,8 @@ void RunDirectory::metrics(const StepMetrics& metrics) {
   events_->scalars(metrics.step, tagged);
 }
 
-void RunDirectory::rollouts(std::int64_t step, const Rollout& rollout, const std::vector<Prompt>& prompts,
-                            const tokenizer::Tokenizer* tokenizer) {
-  for (const Response& response : rollout.responses_B) {
-    const auto first = rollout.id_N.begin() + response.first_state;
-    const std::vector<std::int32_t> ids(first, first + response.length);
-    const Prompt& prompt = prompts[static_cast<std::size_t>(response.prompt)];
-    Json line = {{"step", step},
-                 {"id", prompt.id},
-                 {"sample", response.sample},
-                 {"ids", ids},
-                 {"finish", response.finish == Finish::kStop ? "stop" : "length"}};
-    if (tokenizer != nullptr) line["text"] = tokenizer->decode(ids, /*skip_special=*/true);
-    if (!recipe_.teachers.empty() && !recipe_.sft())
-      line["teacher"] = recipe_.run_teachers()[static_cast<std::size_t>(prompt.teacher)].name;
-    if (!prompt.teacher_ids.empty()) {
-      line["teacher_prompt_ids"] = prompt.teacher_ids;
-      if (tokenizer != nullptr)
-        line["teacher_prompt"] =
-            prompt.teacher_text.empty() ? tokenizer->decode(prompt.teacher_ids) : prompt.teacher_text;
-    }
-    append("rollouts.jsonl", line.dump());
-  }
+void RunDirectory::rollouts(const std::vector<RolloutLine>& lines) {
+  for (const RolloutLine& line : lines) append("rollouts.jsonl", line.text);
 }
 
 void RunDirectory::log(const std::string& line) {

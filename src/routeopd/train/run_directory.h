@@ -14,6 +14,7 @@
 #include "routeopd/base/fields.h"
 #include "routeopd/base/files.h"
 #include "routeopd/formats/tensorboard_events.h"
+#include "routeopd/ranks/group.h"
 #include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/train/checkpoint.h"
 #include "routeopd/train/recipe.h"
@@ -27,6 +28,21 @@ enum class Start {
   kNew,     // the directory must not exist, or be empty
   kResume,  // continues the run in the directory; where there is none, begins one
 };
+
+// A line of rollouts.jsonl.
+struct RolloutLine {
+  std::uint32_t prompt = 0;  // Prompt::number
+  std::int32_t sample = 0;
+  std::string text;
+};
+
+// One per response, in their order. Text is decoded where there is a tokenizer (or null).
+std::vector<RolloutLine> rollout_lines(const Recipe& recipe, std::int64_t step, const Rollout& rollout,
+                                       const std::vector<Prompt>& prompts,
+                                       const tokenizer::Tokenizer* tokenizer);
+
+// Those of all ranks, in the order of one process.
+std::vector<RolloutLine> gathered_lines(ranks::Group& group, const std::vector<RolloutLine>& own);
 
 class RunDirectory {
  public:
@@ -48,11 +64,9 @@ class RunDirectory {
   // The metrics of the step that rewind() went back to; all but the step are empty where its line is missing.
   const StepMetrics& last_metrics() const { return last_metrics_; }
 
-  // Lines that are with the system when the call returns. Text is decoded where there is a tokenizer (or
-  // null).
+  // Lines that are with the system when the call returns.
   void metrics(const StepMetrics& metrics);
-  void rollouts(std::int64_t step, const Rollout& rollout, const std::vector<Prompt>& prompts,
-                const tokenizer::Tokenizer* tokenizer);
+  void rollouts(const std::vector<RolloutLine>& lines);
   void log(const std::string& line);
 
   // Writes checkpoints/step_N; then all but the last `keep` are removed.

@@ -35,20 +35,22 @@ const Inputs& checked(const Recipe& recipe, const Inputs& inputs, const Engines&
 
 }  // namespace
 
-Stages::Stages(const Recipe& recipe, Inputs& inputs, Engines engines)
+Stages::Stages(const Recipe& recipe, Inputs& inputs, Engines engines, ranks::Group& group)
     : recipe_(resolved(recipe)),
+      group_(group),
       real_ids_(checked(recipe, inputs, engines).real_ids),
       engines_(std::move(engines)),
       heads_{.student_VH = inputs.student.head_VH,
              .teacher_UX = engines_.teacher_head_UX(),
              .real_ids = real_ids_},
-      learner_(inputs.student, heads_.teacher_UX, real_ids_, recipe) {}
+      learner_(inputs.student, heads_.teacher_UX, real_ids_, recipe, group) {}
 
 Stages::Stages(const Recipe& recipe, Inputs& inputs) : Stages(recipe, inputs, make_engines(recipe, inputs)) {}
 
 Rollout Stages::write(const std::vector<Prompt>& prompts, std::int64_t step) {
   if (recipe_.sft()) return given_responses(prompts, static_cast<std::uint32_t>(step));
   refresh();
+  if (prompts.empty()) return {};
   const engine::Sampling sampling{.n = recipe_.rollout.n,
                                   .decoding = {recipe_.rollout.temperature, recipe_.rollout.top_p},
                                   .max_new_tokens = recipe_.rollout.max_new_tokens,
@@ -67,9 +69,11 @@ Rollout Stages::write(const std::vector<Prompt>& prompts, std::int64_t step) {
 }
 
 Scores Stages::score(Rollout& rollout) {
-  if (recipe_.sft()) return {};
+  if (recipe_.sft() || rollout.responses_B.empty()) return {};
   LearnerValues own(learner_.loss_gradients().working(), real_ids_,
-                    {.micro_tokens = recipe_.train.micro_tokens, .minibatches = recipe_.train.minibatches});
+                    {.micro_tokens = recipe_.train.micro_tokens,
+                     .minibatches = recipe_.train.minibatches,
+                     .step = step_size_of(recipe_, group_)});
   engine::Engine& student = own_values() ? own : *engines_.student;
   // A pool is drawn outside the student's top-k: that has to be there before it.
   if (own_values())
@@ -82,7 +86,7 @@ Scores Stages::score(Rollout& rollout) {
 }
 
 Routes Stages::route(const Rollout& rollout, const Scores& scores) {
-  if (recipe_.sft()) return {};
+  if (recipe_.sft() || rollout.responses_B.empty()) return {};
   if (!recipe_.makes_routes()) return unrouted(scores);
   Heads heads = heads_;
   if (own_values()) heads.student_VH = learner_.loss_gradients().working().head_VH;
@@ -132,6 +136,17 @@ RunState Stages::resume(const std::filesystem::path& checkpoint, model::Model& s
   const RunState state = restore_checkpoint(checkpoint, student, learner_, inputs);
   weights_changed_ = true;
   return state;
+}
+
+void Stages::share(model::Model& student) {
+  std::vector<at::Tensor> tensors;
+  for (const model::Parameter& weight : model::trainable(student)) tensors.push_back(weight.tensor.detach());
+  for (const model::Parameter& part : learner_.optimizer().state()) tensors.push_back(part.tensor);
+  group_.share(tensors);
+  const at::Tensor counters = at::tensor({learner_.scheduled(), learner_.optimizer().updates()}, at::kLong);
+  group_.share({counters});
+  learner_.resume(counters[0].item<std::int64_t>(), counters[1].item<std::int64_t>());
+  weights_changed_ = true;
 }
 
 }  // namespace routeopd::train

@@ -18,9 +18,9 @@ namespace routeopd::train {
 
 class Stages {
  public:
-  // Trains inputs.student in place. Throws UserError for inputs that the recipe cannot run on, and for
-  // engines that do not give what its arm needs.
-  Stages(const Recipe& recipe, Inputs& inputs, Engines engines);
+  // Trains inputs.student in place, together with the other ranks of `group`. Throws UserError for inputs
+  // that the recipe cannot run on, and for engines that do not give what its arm needs.
+  Stages(const Recipe& recipe, Inputs& inputs, Engines engines, ranks::Group& group = ranks::alone());
 
   // With the recipe's own engines.
   Stages(const Recipe& recipe, Inputs& inputs);
@@ -35,7 +35,7 @@ class Stages {
   // What happened at the servers since the last call: "rollout_timeouts", "teacher_bad_answers".
   std::map<std::string, std::int64_t> take_counts();
 
-  // The student's responses; for the sft arm, the given ones.
+  // The student's responses to a rank's prompts, of which there may be none; for the sft arm, the given ones.
   Rollout write(const std::vector<Prompt>& prompts, std::int64_t step);
 
   // Both empty for the sft arm, which has no teacher.
@@ -54,11 +54,15 @@ class Stages {
   // Resumes from a checkpoint of `student`, the model that these stages train.
   RunState resume(const std::filesystem::path& checkpoint, model::Model& student, const Json& inputs);
 
+  // Rank 0's weights, optimizer state and counters on every rank, after it has resumed.
+  void share(model::Model& student);
+
  private:
   // Whether the student's side of the routes is the learner's, and not its engine's.
   bool own_values() const { return recipe_.rollout.student_values == StudentValues::kLearner; }
 
   Recipe recipe_;  // resolved
+  ranks::Group& group_;
   std::int32_t real_ids_;
   Engines engines_;
   Heads heads_;

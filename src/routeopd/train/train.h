@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "routeopd/ranks/group.h"
 #include "routeopd/train/engines.h"
 #include "routeopd/train/inputs.h"
 #include "routeopd/train/recipe.h"
@@ -24,9 +25,10 @@ using StepWatch = std::function<void(const StepMetrics& metrics)>;
 std::int64_t train(const Recipe& recipe, Inputs& inputs, const StepWatch& watch = {},
                    Start start = Start::kNew);
 
-// The same with given engines instead of the recipe's own. Throws UserError, before anything is written,
-// where they do not give what the arm needs.
+// The same with given engines instead of the recipe's own, and with the other ranks of a group: each rank
+// calls it with the same recipe and the same inputs, and rank 0 alone has files. Throws UserError, before
+// anything is written, where the engines do not give what the arm needs.
 std::int64_t train(const Recipe& recipe, Inputs& inputs, Engines engines, const StepWatch& watch = {},
-                   Start start = Start::kNew);
+                   Start start = Start::kNew, ranks::Group& group = ranks::alone());
 
 }  // namespace routeopd::train

@@ -163,6 +163,10 @@ const Fields<StepMetrics>& step_metric_fields() {
       map_metric("servers", &M::servers,
                  "at the servers of rollout and teacher: requests repeated, values had another way",
                  &metric_count),
+      map_metric(
+          "exchange", &M::exchange,
+          "with several ranks: ranks, gradient bytes that one handed over, those of whole tables, seconds",
+          &metric_number),
       map_metric("time", &M::time, "seconds by stage, `save` being that of the step before", &metric_number),
       memory_metric()};
   return fields;

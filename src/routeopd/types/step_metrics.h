@@ -24,7 +24,7 @@ struct TeacherMetrics {
   std::int64_t calls = 0, tokens = 0;  // responses that it read; tokens, prompts included
 };
 
-// All but `time` and `peak_bytes` are reproducible.
+// All but `time`, `peak_bytes` and the seconds of `exchange` are reproducible.
 struct StepMetrics {
   using Value = std::optional<double>;  // none: the step has nothing to say of it; null in the file
 
@@ -55,8 +55,11 @@ struct StepMetrics {
 
   std::map<std::string, std::int64_t> validity;  // states by reason; "not_routed" counts among the valid ones
   std::map<std::string, std::int64_t> servers;   // what happened at them: requests repeated, values looked up
-  std::map<std::string, double> time;            // seconds by stage, and their "total"
-  std::int64_t peak_bytes = 0;                   // the largest resident size so far; "memory" in the file
+  // With several ranks: how many, what one of them handed over of its gradients, in bytes, what that would
+  // have been with whole tables ("dense_bytes"), and the seconds it took, which are part of time["learn"].
+  std::map<std::string, double> exchange;
+  std::map<std::string, double> time;  // seconds by stage, and their "total"
+  std::int64_t peak_bytes = 0;         // the largest resident size so far; "memory" in the file
 
   double seconds() const;  // time["total"]; 0 where it is not known
 };

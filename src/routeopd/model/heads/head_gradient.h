@@ -36,7 +36,7 @@ class HeadGradient {
 
   std::int64_t touched_rows() const { return rows_.touched_rows(); }
 
-  // What the kernels add to; a float32 tensor on the CPU alone.
+  // Which rows were touched, and what the kernels add to; the latter of a float32 tensor on the CPU alone.
   kernels::RowGradient& rows() { return rows_; }
 
  private:
