@@ -14,7 +14,7 @@ import sys
 
 root, core_tests = pathlib.Path(sys.argv[1]), sys.argv[2]
 TORCH_FREE = {"base", "formats", "types", "tokenizer", "jinja", "text", "net", "grade", "judge", "decontamination",
-              "routing", "kernels", "table", "report"}
+              "routing", "kernels", "table", "report", "scale"}
 declared = {}
 for name, rest in re.findall(r"^routeopd_library\((\w+)([^)]*)\)", (root / "src/routeopd/CMakeLists.txt").read_text(), re.M):
     uses = re.search(r"\bUSES ([\w ]+?)(?: LINK|$)", rest)
