@@ -17,6 +17,7 @@
 
 #define ROUTEOPD_COMMANDS(ENTRY)                                                           \
   ENTRY(train, "A distillation run: two checkpoints and prompts in, a better student out") \
+  ENTRY(plan, "A run on paper: memory, seconds and GPU-hours on devices you may not have") \
   ENTRY(inspect, "What a model directory holds: architecture, sizes, tokenizer, template") \
   ENTRY(check, "May this teacher teach this student? The compatibility gate")              \
   ENTRY(tokenize, "Text to ids, ids to text, chats to both")                               \
