@@ -161,6 +161,12 @@ TEST(Scale, CommunicationCountsWhatPassesALink) {
       << "rows of 96 states and 128 tokens";
   EXPECT_NEAR(sent_bytes(work, exact_assumptions(), {.gpus = 4}, share, Head::kDense),
               2 * 0.75 * 4 * (body + 1e6 * 10), 1e-6);
+  Workload untied = small_work();
+  untied.student.tied = false;
+  EXPECT_NEAR(sent_bytes(untied, exact_assumptions(), {.gpus = 4}, share_of(untied, exact_assumptions(), 4),
+                         Head::kPair),
+              2 * 0.75 * 4 * (5000 - 2 * 1000 + 2 * 100 * 10.), 1e-9)
+      << "two tables, all rows of each";
   // Sharded: 32 tokens are one micro-batch of 32. Weights twice for it and once for the engine; gradients once.
   EXPECT_NEAR(sent_bytes(small_work(), exact_assumptions(), {.gpus = 4, .sharded = true},
                          share_of(small_work(), exact_assumptions(), 4), Head::kPair),
