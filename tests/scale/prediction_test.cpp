@@ -167,7 +167,7 @@ TEST(Scale, CommunicationCountsWhatPassesALink) {
                          Head::kPair),
               2 * 0.75 * 4 * (5000 - 2 * 1000 + 2 * 100 * 10.), 1e-9)
       << "two tables, all rows of each";
-  // Sharded: 32 tokens are one micro-batch of 32. Weights twice for it and once for the engine; gradients once.
+  // Sharded: 32 tokens are one micro-batch. Weights twice for it and once for the engine; gradients once.
   EXPECT_NEAR(sent_bytes(small_work(), exact_assumptions(), {.gpus = 4, .sharded = true},
                          share_of(small_work(), exact_assumptions(), 4), Head::kPair),
               0.75 * 4 * 5000 * 3 + 0.75 * 4 * 5000, 1e-9);

@@ -1,5 +1,5 @@
-// Everything that a plan takes for granted, each a named number that the plan prints and `--assume NAME=VALUE`
-// changes. One table of fields gives each its name, its meaning and its range.
+// Everything that a plan takes for granted, each a named number that the plan prints and that
+// `--assume NAME=VALUE` changes. One table of fields gives each its name, its meaning and its range.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -21,8 +21,8 @@ double reading_rate(const Assumptions& assumptions, const Device& device, double
 
 }  // namespace
 
-// Forward t writes token t of every response that is that long: reach(t) of them. Where fewer fit at once than
-// there are, the first forwards are full, and the last responses end alone.
+// Forward t writes token t of every response that is that long: reach(t) of them. Where fewer fit at once
+// than there are, the first forwards are full, and the last responses end alone.
 Rollout rollout_of(const Workload& workload, const Assumptions& assumptions, const Device& device,
                    const Share& share, double concurrent) {
   const ModelShape& student = workload.student;
@@ -67,7 +67,7 @@ double score_seconds(const Workload& workload, const Assumptions& assumptions, c
   return seconds;
 }
 
-// Forward, gradient of the hidden states and gradient of the rows: three products with the rows that are read.
+// Forward, gradient of the hidden states, gradient of the rows: three products with the rows that are read.
 double head_seconds(const Workload& workload, const Assumptions& assumptions, const Device& device,
                     const Share& share, Head head) {
   const ModelShape& student = workload.student;
