@@ -123,6 +123,10 @@ class Plan(unittest.TestCase):
         self.assertEqual([s["name"] for s in plan["step"]["stages"]], ["learn"])
         self.assertEqual(plan["step"]["tokens"], 8 * plan["assumptions"]["response_tokens"])
         self.assertGreater(plan["assumptions"]["response_tokens"], 1)
+        dry = json.loads(run("train", LAB, *options[2:], "--set", f"data.prompts={prompts}", "--dry-run", "--json").stdout)
+        activations = next(p["bytes"] for p in plan["memory"]["parts"] if p["name"] == "activations")
+        token = dry["memory"]["activations"] / dry["learner_tokens"]
+        self.assertLess(abs(activations - dry["memory"]["activations"]), 2 * token, "--dry-run counts whole tokens")
         self.refuses("--assume response_tokens=N", LAB, *options, "--set", "data.prompts=none.jsonl")
 
     def test_refusals(self):

@@ -133,8 +133,10 @@ Memory memory_of(const Workload& workload, const Assumptions& assumptions, const
 
 double micro_batch_tokens(const Workload& workload, const Assumptions& assumptions, const Layout& layout) {
   const double prompts = std::ceil(workload.prompts / static_cast<double>(layout.gpus));
-  const double step =
-      prompts * (assumptions.prompt_tokens + workload.responses_per_prompt * workload.longest_response);
+  // Given responses have the lengths they have; what will be written may be as long as is allowed.
+  const double response =
+      workload.writes ? workload.longest_response : lengths_of(workload, assumptions).mean();
+  const double step = prompts * (assumptions.prompt_tokens + workload.responses_per_prompt * response);
   const double prompt = std::max(workload.longest_prompt, assumptions.prompt_tokens);
   return std::max(prompt + workload.longest_response,
                   std::min(workload.micro_tokens, step / workload.minibatches));
