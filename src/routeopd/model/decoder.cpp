@@ -115,7 +115,8 @@ at::Tensor scaled_rows(const at::Tensor& embedded_TH, const formats::ModelConfig
 }  // namespace
 
 Rotation rotation_of(const formats::ModelConfig& config, const at::Tensor& positions_T) {
-  const at::Tensor angle_TE = positions_T.to(at::kFloat).unsqueeze(1) * frequencies_E(config).unsqueeze(0);
+  const at::Tensor on_device_E = frequencies_E(config).to(positions_T.device());
+  const at::Tensor angle_TE = positions_T.to(at::kFloat).unsqueeze(1) * on_device_E.unsqueeze(0);
   return {angle_TE.cos().unsqueeze(1), angle_TE.sin().unsqueeze(1)};
 }
 

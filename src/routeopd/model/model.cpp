@@ -156,9 +156,18 @@ Model clone_model(const Model& model) {
 }
 
 Model rounded_model(const Model& model, at::ScalarType dtype) {
-  Model rounded = make_model(model.config, [&](at::IntArrayRef shape) { return at::empty(shape, dtype); });
+  const at::TensorOptions options = at::device(model.device()).dtype(dtype);
+  Model rounded = make_model(model.config, [&](at::IntArrayRef shape) { return at::empty(shape, options); });
   copy_weights(model, rounded);
   return rounded;
+}
+
+Model model_on(const Model& model, at::Device device) {
+  if (model.device() == device) return model;
+  const at::TensorOptions options = model.norm_H.options().device(device);
+  Model there = make_model(model.config, [&](at::IntArrayRef shape) { return at::empty(shape, options); });
+  copy_weights(model, there);
+  return there;
 }
 
 void copy_weights(const Model& from, Model& to) {

@@ -39,6 +39,7 @@ struct Model {
   at::Tensor head_VH;  // the same tensor as embed_VH when the two are tied
 
   std::int64_t parameter_count() const;
+  at::Device device() const { return norm_H.device(); }  // of every weight
 };
 
 // A weight under its name in Hugging Face's files.
@@ -66,10 +67,13 @@ Model random_model(const formats::ModelConfig& config, std::uint64_t seed);
 // An independent copy of the weights.
 Model clone_model(const Model& model);
 
-// The weights in another type, rounded to nearest.
+// The weights in another type, rounded to nearest, on the same device.
 Model rounded_model(const Model& model, at::ScalarType dtype);
 
-// Copies the values of `from` into the tensors of `to`.
+// The weights on a device: the model itself where they are there already, else a copy.
+Model model_on(const Model& model, at::Device device);
+
+// Copies the values of `from` into the tensors of `to`, whatever type and device each has.
 void copy_weights(const Model& from, Model& to);
 
 }  // namespace routeopd::model

@@ -246,7 +246,10 @@ void read_tensors(const fs::path& path, const std::vector<Parameter>& targets) {
       throw UserError("{}: {} is {} of shape {}; expected F32 of shape {}", path.string(), target.name,
                       formats::name_of(stored->type), shape_text(stored->shape),
                       shape_text(target.tensor.sizes().vec()));
-    widen(*stored, 0, target.tensor.numel(), target.tensor.data_ptr<float>());
+    at::Tensor on_host =
+        target.tensor.is_cpu() ? target.tensor : at::empty(target.tensor.sizes(), at::kFloat);
+    widen(*stored, 0, on_host.numel(), on_host.data_ptr<float>());
+    if (!target.tensor.is_cpu()) target.tensor.copy_(on_host);
   }
 }
 

@@ -152,6 +152,27 @@ ResponseBatch pack_responses(const Rollout& rollout, std::size_t first, std::siz
           .end_state = last.first_state + last.length};
 }
 
+ResponseBatch on_device(const ResponseBatch& batch, at::Device device) {
+  if (device.is_cpu()) return batch;
+  ResponseBatch there = batch;
+  std::vector<at::Tensor*> parts = {&there.packed.ids_T, &there.packed.positions_T,
+                                    &there.packed.place_in_groups_T, &there.state_places};
+  for (SequenceGroup& group : there.packed.groups) {
+    parts.push_back(&group.token_of_slot_BL);
+    parts.push_back(&group.slot_of_token);
+  }
+  std::vector<at::Tensor> on_host;
+  for (const at::Tensor* const part : parts) on_host.push_back(*part);
+  const at::Tensor all = at::cat(on_host).to(device);
+  std::int64_t first = 0;
+  for (at::Tensor* const part : parts) {
+    const std::int64_t length = part->numel();
+    *part = all.narrow(0, first, length);
+    first += length;
+  }
+  return there;
+}
+
 at::Tensor packed_attention(const PackedBatch& batch, const at::Tensor& q_TND, const at::Tensor& k_TMD,
                             const at::Tensor& v_TMD) {
   const std::int64_t n = q_TND.size(1), m = k_TMD.size(1), d = q_TND.size(2);

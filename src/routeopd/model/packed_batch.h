@@ -64,12 +64,17 @@ struct ResponseBatch {
 // Responses [first, end), which must not be empty. The order of states is the rollout's.
 ResponseBatch pack_responses(const Rollout& rollout, std::size_t first, std::size_t end);
 
+// The batch with its tensors on a device; they cross in one copy. `batch` itself on the CPU.
+ResponseBatch on_device(const ResponseBatch& batch, at::Device device);
+
 // The largest end > first such that responses [first, end) have at most `tokens` tokens, a shared prompt
 // counted once, or hold one response.
 std::size_t portion_end(const Rollout& rollout, std::size_t first, std::size_t end, std::int64_t tokens);
 
-// Causal attention inside each sequence. q_TND has N query heads, k_TMD and v_TMD have M key-value heads, N a
-// multiple of M, D the size of a head. Differentiable. Returns [T, N * D].
+// Causal attention inside each sequence, on the device of its arguments, by LibTorch's fused operator:
+// causal without a mask, so that no [L, L] is made where the device has a fused kernel. q_TND has N query
+// heads, k_TMD and v_TMD have M key-value heads, N a multiple of M, D the size of a head. Differentiable.
+// Returns [T, N * D].
 at::Tensor packed_attention(const PackedBatch& batch, const at::Tensor& q_TND, const at::Tensor& k_TMD,
                             const at::Tensor& v_TMD);
 

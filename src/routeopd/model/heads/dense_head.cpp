@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "routeopd/base/error.h"
+#include "routeopd/model/heads/head_common.h"
 
 namespace routeopd::model {
 namespace {
@@ -81,9 +82,7 @@ double dense_head_step(const at::Tensor& hidden_TH, const at::Tensor& weight_VH,
   check(hidden_TH, weight_VH, real_ids, grad_hidden_TH, grad_weight);
   const c10::NoGradGuard no_grad;
   const auto wide = widened(hidden_TH.slice(0, 0, 0)).options();
-  const bool use_rows =
-      backend == Backend::kHighway ||
-      (backend == Backend::kAuto && hidden_TH.device().is_cpu() && wide.dtype() == at::kFloat);
+  const bool use_rows = use_highway("dense head", backend, hidden_TH, weight_VH);
   const std::int64_t tokens = hidden_TH.size(0);
   at::Tensor buffer_CR = at::empty({std::min(chunk, tokens), real_ids}, wide);
   at::Tensor grad_real_RH = grad_weight.tensor().slice(0, 0, real_ids);
