@@ -75,10 +75,17 @@ class FullKlObjective : public Objective {
     loss.chunk = [&](std::int64_t begin, std::int64_t end, at::Tensor& logits_CR) {
       const at::Tensor teacher_CR = buffer_CR.slice(0, 0, end - begin);
       at::Tensor scale_C1 = at::full({end - begin, 1}, scale, at::kDouble);
+      at::Tensor taken_C1 = at::full({end - begin, 1}, -1, at::kLong);
       for (std::int64_t t = begin; t < end; ++t) {
         if (!valid(t)) scale_C1[t - begin].zero_();
-        if (const std::int32_t id = taken(t); id >= 0)
-          gap.logprob(t, at::log_softmax(logits_CR[t - begin], 0)[id].item<double>(), engine(t));
+        taken_C1.mutable_data_ptr<std::int64_t>()[t - begin] = taken(t);
+      }
+      if (batch.first) {  // one gather and one copy to the host, on any device
+        const at::Tensor log_prob_C1 =
+            (logits_CR.gather(1, taken_C1.clamp_min(0).to(logits_CR.device())) - logits_CR.logsumexp(1, true))
+                .to(at::kCPU, at::kDouble);
+        for (std::int64_t t = begin; t < end; ++t)
+          if (taken(t) >= 0) gap.logprob(t, log_prob_C1.const_data_ptr<double>()[t - begin], engine(t));
       }
       return chunk_loss(logits_CR, teacher_CR, scale_C1.to(logits_CR.options()), floored);
     };

@@ -25,6 +25,19 @@ struct Aside {
   std::function<void(std::int64_t t, double log_prob)> tell;
 };
 
+// The same from rows of a chunk on any device: one gather, and one copy to the host.
+void tell_aside(const Aside& aside, std::int64_t begin, std::int64_t end, const at::Tensor& logits_CR,
+                const at::Tensor& lse_C1, const std::function<bool(std::int64_t t)>& takes_part) {
+  std::vector<std::int64_t> ids_C;
+  for (std::int64_t t = begin; t < end; ++t) ids_C.push_back(takes_part(t) ? aside.id(t) : -1);
+  const at::Tensor ids_C1 = at::tensor(ids_C, at::kLong).clamp_min(0).unsqueeze(1).to(logits_CR.device());
+  const at::Tensor log_probs_C =
+      (logits_CR.gather(1, ids_C1) - lse_C1).to(at::kCPU, at::kDouble).contiguous();
+  for (std::int64_t t = begin; t < end; ++t)
+    if (ids_C[static_cast<std::size_t>(t - begin)] >= 0)
+      aside.tell(t, log_probs_C.const_data_ptr<double>()[t - begin]);
+}
+
 // A loss of the log-probabilities at `ids` (T x M, -1: none) as a loss of whole rows of logits, in both of
 // the dense head's forms.
 model::DenseLoss on_rows(std::span<const std::int32_t> ids, std::int64_t ids_a_token,
@@ -72,13 +85,13 @@ model::DenseLoss on_rows(std::span<const std::int32_t> ids, std::int64_t ids_a_t
     const at::Tensor log_probs_CM = at_ids_CM.to(at::kCPU, at::kFloat).contiguous();
     at::Tensor slopes_CM = at::zeros_like(log_probs_CM);
     double value = 0;
+    if (aside.id)
+      tell_aside(aside, begin, end, logits_CR, lse_C1, [&](std::int64_t t) { return any(ids_of(t)); });
     for (std::int64_t t = begin; t < end; ++t) {
       if (!any(ids_of(t))) continue;
       const auto row = [&](const at::Tensor& tensor) {
         return tensor.data_ptr<float>() + (t - begin) * ids_a_token;
       };
-      if (const std::int32_t id = aside.id ? aside.id(t) : -1; id >= 0)
-        aside.tell(t, (logits_CR[t - begin][id] - lse_C1[t - begin][0]).item<double>());
       value += loss(t, {row(log_probs_CM), m}, {row(slopes_CM), m});
     }
     const at::Tensor slopes =
@@ -92,17 +105,38 @@ model::DenseLoss on_rows(std::span<const std::int32_t> ids, std::int64_t ids_a_t
   return dense;
 }
 
+// Log-probabilities of the rows of one chunk at `ids` (C x M, -1: none, 0 is written), on any device.
+void chunk_log_probs_at(std::span<const std::int32_t> ids, const at::Tensor& logits_CR,
+                        std::span<float> log_probs) {
+  const std::int64_t rows = logits_CR.size(0);
+  const at::Tensor ids_CM =
+      at::from_blob(const_cast<std::int32_t*>(ids.data()), {rows, std::ssize(ids) / rows}, at::kInt)
+          .to(logits_CR.device(), at::kLong);
+  const at::Tensor all_CM = (logits_CR.gather(1, ids_CM.clamp_min(0)) - logits_CR.logsumexp(1, true))
+                                .masked_fill(ids_CM < 0, 0)
+                                .to(at::kCPU, at::kFloat)
+                                .contiguous();
+  std::copy_n(all_CM.const_data_ptr<float>(), log_probs.size(), log_probs.begin());
+}
+
 // Log-probabilities at `ids` (T x M, -1: none, 0 is written) without a gradient, as the losses on rows see
 // them.
 void log_probs_at(std::span<const std::int32_t> ids, std::int64_t ids_a_token, const LearnerBatch& batch,
-                  std::span<float> log_probs) {
+                  model::Backend backend, std::span<float> log_probs) {
   const c10::NoGradGuard no_grad;
   const std::int64_t tokens = batch.hidden_TH.size(0);
-  at::Tensor buffer_CR = at::empty({std::min(model::kDenseChunk, tokens), batch.real_ids}, at::kFloat);
+  at::Tensor buffer_CR = at::empty({std::min(model::kDenseChunk, tokens), batch.real_ids},
+                                   batch.hidden_TH.options().dtype(at::kFloat));
   for (std::int64_t begin = 0; begin < tokens; begin += model::kDenseChunk) {
     const std::int64_t end = std::min(begin + model::kDenseChunk, tokens);
     at::Tensor logits_CR = buffer_CR.slice(0, 0, end - begin);
     model::dense_logits(batch.hidden_TH.slice(0, begin, end), batch.weight_VH, batch.real_ids, logits_CR);
+    if (backend == model::Backend::kAten || !logits_CR.is_cpu()) {
+      const auto first = static_cast<std::size_t>(begin * ids_a_token);
+      const auto count = static_cast<std::size_t>((end - begin) * ids_a_token);
+      chunk_log_probs_at(ids.subspan(first, count), logits_CR, log_probs.subspan(first, count));
+      continue;
+    }
     at::parallel_for(begin, end, 1, [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t t = from; t < to; ++t) {
         const std::span row(logits_CR.const_data_ptr<float>() + (t - begin) * batch.real_ids,
@@ -127,7 +161,7 @@ class OneSidedObjective : public Objective {
 
   void record(const LearnerBatch& batch) const override {
     const PairRows rows(batch);
-    log_probs_at(ids_of(rows), rows.pairs, batch, rows.kept);
+    log_probs_at(ids_of(rows), rows.pairs, batch, backend_, rows.kept);
   }
 
   ObjectiveResult step(const LearnerBatch& batch, at::Tensor& grad_hidden_TH,
@@ -180,7 +214,7 @@ class SampledRklObjective : public Objective {
 
   void record(const LearnerBatch& batch) const override {
     const auto tokens = static_cast<std::size_t>(batch.hidden_TH.size(0));
-    log_probs_at({batch.sampled_id_N + batch.first_state, tokens}, 1, batch,
+    log_probs_at({batch.sampled_id_N + batch.first_state, tokens}, 1, batch, backend_,
                  {batch.old->logprob_N.data() + batch.first_state, tokens});
   }
 
