@@ -9,6 +9,7 @@
 #include "routeopd/model/model_files.h"
 #include "routeopd/text/compatibility.h"
 #include "routeopd/text/prompts.h"
+#include "routeopd/train/learner_device.h"
 
 namespace routeopd::train {
 namespace {
@@ -131,6 +132,7 @@ RunPrompts read_run_prompts(const Recipe& recipe, const tokenizer::Tokenizer& to
 }
 
 Inputs load_inputs(const Recipe& recipe, const tokenizer::Tokenizer& tokenizer, RunPrompts prompts) {
+  device_named(recipe.student.device);  // refused before gigabytes are read
   Inputs inputs;
   inputs.student = model::load_model(recipe.student.path);
   const std::vector<RunTeacher> teachers = recipe.run_teachers();

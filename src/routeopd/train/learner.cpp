@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "routeopd/train/learner_device.h"
 #include "routeopd/train/schedule.h"
 
 namespace routeopd::train {
@@ -55,19 +56,22 @@ StepSize step_size_of(const Recipe& recipe, const ranks::Group& group) {
 }
 
 Learner::Learner(model::Model& student, at::Tensor teacher_head_UX, std::int32_t real_ids,
-                 const Recipe& recipe, ranks::Group& group)
+                 const Recipe& recipe, ranks::Group& group, model::Backend heads)
     : recipe_(resolved(recipe)),
       group_(group),
       step_size_(step_size_of(recipe_, group)),
+      student_(student),
+      learned_(model::model_on(student, device_named(recipe_.student.device))),
       loss_gradients_(
-          student, std::move(teacher_head_UX), real_ids,
+          learned_, std::move(teacher_head_UX), real_ids,
           {.objective = recipe_.objective,
            .dtype = recipe_.student.dtype,
            .micro_tokens = recipe_.train.micro_tokens,
            .recompute = recipe_.train.recompute,
            .importance_cap =
-               recipe_.rollout.rollout_correction == RolloutCorrection::kTruncate ? kLargestImportance : 0}),
-      optimizer_(make_optimizer(model::trainable(student), recipe_.optimizer)) {}
+               recipe_.rollout.rollout_correction == RolloutCorrection::kTruncate ? kLargestImportance : 0,
+           .heads = heads}),
+      optimizer_(make_optimizer(model::trainable(learned_), recipe_.optimizer)) {}
 
 std::unique_ptr<OldValues> Learner::own_old_values(const Experience& experience) {
   if (recipe_.rollout.old_scores != OldScores::kLearner || !loss_gradients_.reads_old()) return nullptr;
@@ -114,6 +118,7 @@ UpdateResult Learner::update(const Experience& experience) {
   if (experience.routes != nullptr && recipe_.rollout.student_values == StudentValues::kLearner)
     update.gap = gap_of(experience, group_);
   if (update.states > 0) update.loss = loss_sum / static_cast<double>(update.states);
+  if (!learned_.device().is_cpu()) model::copy_weights(learned_, student_);
   return update;
 }
 
@@ -158,6 +163,7 @@ void Learner::apply(const BatchResult& batch, double lr, UpdateResult& update) {
 
 void Learner::resume(std::int64_t scheduled, std::int64_t updates) {
   scheduled_ = scheduled;
+  if (!learned_.device().is_cpu()) model::copy_weights(student_, learned_);
   optimizer_->resume(updates);
   loss_gradients_.refresh();
 }

@@ -46,11 +46,15 @@ StepSize step_size_of(const Recipe& recipe, const ranks::Group& group);
 
 class Learner {
  public:
-  // Trains the weights model::trainable(student) in place, in float32 whatever the type of the forward.
-  // `teacher_head` is for the objectives over the whole vocabulary. The ranks of `group` learn together, each
-  // from its share of a step's responses, and hold equal weights after every update.
+  // Trains the weights model::trainable(student), in float32 whatever the type of the forward: in place on
+  // the CPU; on another device ([student] device) a copy there, whose values are brought back to `student`
+  // after each update(). `teacher_head` is for the objectives over the whole vocabulary. The ranks of `group`
+  // learn together, each from its share of a step's responses, and hold equal weights after every update.
   Learner(model::Model& student, at::Tensor teacher_head_UX, std::int32_t real_ids, const Recipe& recipe,
-          ranks::Group& group = ranks::alone());
+          ranks::Group& group = ranks::alone(), model::Backend heads = model::Backend::kAuto);
+
+  Learner(const Learner&) = delete;  // its parts refer to one another
+  Learner& operator=(const Learner&) = delete;
 
   // epochs * minibatches updates on one step's data.
   UpdateResult update(const Experience& experience);
@@ -63,6 +67,8 @@ class Learner {
   const LossGradients& loss_gradients() const { return loss_gradients_; }
 
   const Optimizer& optimizer() const { return *optimizer_; }
+
+  at::Device device() const { return learned_.device(); }
 
   // Updates that the schedule has counted, skipped ones included.
   std::int64_t scheduled() const { return scheduled_; }
@@ -81,6 +87,8 @@ class Learner {
   Recipe recipe_;
   ranks::Group& group_;
   StepSize step_size_;
+  model::Model& student_;  // on the host
+  model::Model learned_;   // the same tensors, or their copies on the device
   LossGradients loss_gradients_;
   std::unique_ptr<Optimizer> optimizer_;
   std::int64_t scheduled_ = 0;

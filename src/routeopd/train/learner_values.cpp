@@ -26,7 +26,7 @@ engine::Answer answer_to(const Rollout& rollout) {
 
 template <class T>
 void append(std::vector<T>& all, const at::Tensor& more) {
-  const at::Tensor flat = more.contiguous();
+  const at::Tensor flat = more.to(at::kCPU).contiguous();
   all.insert(all.end(), flat.const_data_ptr<T>(), flat.const_data_ptr<T>() + flat.numel());
 }
 
@@ -48,7 +48,8 @@ engine::Answer LearnerValues::read_responses(const Rollout& rollout, const engin
   for (const auto& [begin, stop] : minibatches_of(rollout, options_.minibatches, options_.step)) {
     for (std::size_t first = begin; first < stop;) {
       const std::size_t end = model::portion_end(rollout, first, stop, options_.micro_tokens);
-      const model::ResponseBatch responses = model::pack_responses(rollout, first, end);
+      const model::ResponseBatch responses =
+          model::on_device(model::pack_responses(rollout, first, end), working_.device());
       const at::Tensor hidden_TH = model::packed_hidden(working_, responses.packed)
                                        .index_select(0, responses.state_places)
                                        .to(at::kFloat);
@@ -56,7 +57,8 @@ engine::Answer LearnerValues::read_responses(const Rollout& rollout, const engin
       if (request.gather_columns > 0) {
         std::int32_t* const ids = const_cast<std::int32_t*>(request.gather_ids_NG.data()) +
                                   responses.first_state * request.gather_columns;
-        gather_TG = at::from_blob(ids, {hidden_TH.size(0), request.gather_columns}, at::kInt);
+        gather_TG =
+            at::from_blob(ids, {hidden_TH.size(0), request.gather_columns}, at::kInt).to(working_.device());
       }
       const model::HeadScores scores = head.score(hidden_TH, std::max(values.columns, 1), gather_TG);
       if (values.columns > 0) {
@@ -87,8 +89,10 @@ engine::Answer LearnerValues::gather_values(const Rollout& rollout, std::span<co
     offsets.push_back(std::ssize(ids));
   }
   const at::Tensor hidden_NH = at::from_blob(const_cast<float*>(rollout.hidden_NH.data()),
-                                             {rollout.states(), rollout.hidden_size}, at::kFloat);
-  const at::Tensor logits = model::gather_logits(hidden_NH, working_.head_VH.detach(), {offsets, ids});
+                                             {rollout.states(), rollout.hidden_size}, at::kFloat)
+                                   .to(working_.device());
+  const at::Tensor logits =
+      model::gather_logits(hidden_NH, working_.head_VH.detach(), {offsets, ids}).to(at::kCPU);
   const float* next = logits.const_data_ptr<float>();
   engine::Answer answer = answer_to(rollout);
   std::vector<float>& values = answer.values.gathered_NG;

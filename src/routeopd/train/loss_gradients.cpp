@@ -40,11 +40,11 @@ LossGradients::LossGradients(model::Model& student, at::Tensor teacher_head_UX, 
                              const GradientOptions& options)
     : student_(student),
       working_(options.dtype == Dtype::kBfloat16 ? model::rounded_model(student, at::kBFloat16) : student),
-      teacher_head_UX_(std::move(teacher_head_UX)),
+      teacher_head_UX_(teacher_head_UX.defined() ? teacher_head_UX.to(student.device()) : at::Tensor()),
       real_ids_(real_ids),
       options_(options),
       parameters_(model::trainable(student)),
-      objective_(objective::make_objective(options.objective)),
+      objective_(objective::make_objective(options.objective, options.heads)),
       head_gradient_(zero_table(student.head_VH)) {
   if (!student.embed_VH.is_same(student.head_VH)) embedding_gradient_.emplace(zero_table(student.embed_VH));
   for (model::Parameter& parameter : model::trainable(working_)) {
@@ -104,7 +104,8 @@ void LossGradients::record(const Experience& experience, std::size_t first, std:
   if (part.denominator == 0) return;  // none of them is ever compared
   for (std::size_t begin = first; begin < end;) {
     const std::size_t next = model::portion_end(rollout, begin, end, options_.micro_tokens);
-    const model::ResponseBatch responses = model::pack_responses(rollout, begin, next);
+    const model::ResponseBatch responses =
+        model::on_device(model::pack_responses(rollout, begin, next), working_.device());
     const at::Tensor hidden_TH =
         model::packed_hidden(working_, responses.packed).index_select(0, responses.state_places);
     objective_->record(learner_batch(experience, responses, part, hidden_TH, {&values, /*first=*/true}));
@@ -136,7 +137,8 @@ objective::LearnerBatch LossGradients::learner_batch(const Experience& experienc
       float* const rows =
           const_cast<float*>(scores.hidden_NX.data()) + responses.first_state * scores.hidden_size;
       batch.teacher_hidden_TX =
-          at::from_blob(rows, {responses.end_state - responses.first_state, scores.hidden_size}, at::kFloat);
+          at::from_blob(rows, {responses.end_state - responses.first_state, scores.hidden_size}, at::kFloat)
+              .to(working_.device());
       batch.teacher_weight_UX = teacher_head_UX_;
     }
   }
@@ -145,7 +147,8 @@ objective::LearnerBatch LossGradients::learner_batch(const Experience& experienc
 
 void LossGradients::micro_batch(const Experience& experience, std::size_t first, std::size_t end,
                                 const Part& part, const OldPass& old, objective::ObjectiveResult& result) {
-  const model::ResponseBatch responses = model::pack_responses(*experience.rollout, first, end);
+  const model::ResponseBatch on_host = model::pack_responses(*experience.rollout, first, end);
+  const model::ResponseBatch responses = model::on_device(on_host, working_.device());
   const auto activations = options_.recompute ? model::Activations::kRecompute : model::Activations::kKeep;
   const at::Tensor embedded_TH =
       working_.embed_VH.index_select(0, responses.packed.ids_T).set_requires_grad(true);
@@ -157,10 +160,10 @@ void LossGradients::micro_batch(const Experience& experience, std::size_t first,
   }
   const c10::NoGradGuard no_grad;
   const objective::LearnerBatch batch = learner_batch(experience, responses, part, hidden_TH, old);
-  at::Tensor grad_TH = at::empty(batch.hidden_TH.sizes(), at::kFloat);
+  at::Tensor grad_TH = at::empty(batch.hidden_TH.sizes(), batch.hidden_TH.options().dtype(at::kFloat));
   const objective::ObjectiveResult more = objective_->step(batch, grad_TH, head_gradient_);
   hidden_TH.backward(grad_TH.to(hidden_TH.scalar_type()));
-  embedding_gradient().add_visits(embedded_TH.grad(), visits_of(responses.packed.ids_T));
+  embedding_gradient().add_visits(embedded_TH.grad(), visits_of(on_host.packed.ids_T), options_.heads);
   collect_rounded_gradients();
   result.loss += more.loss;
   result.change_squares += more.change_squares;

@@ -43,6 +43,7 @@ struct GradientOptions {
   std::int64_t micro_tokens = 16384;
   bool recompute = false;
   double importance_cap = 0;  // of objective::LearnerBatch
+  model::Backend heads = model::Backend::kAuto;
 };
 
 // What a pass over a step's data compares the student with.
@@ -55,8 +56,9 @@ struct OldPass {
 class LossGradients {
  public:
   // Reads `student`, which holds the weights in float32 whatever the type of the forward, and leaves
-  // gradients on its tensors. The teacher's head is for the objectives over the whole vocabulary; others may
-  // leave it undefined.
+  // gradients on its tensors. All work is done on the device of these; what is frozen of a step stays on the
+  // host, and crosses micro-batch by micro-batch. The teacher's head, which is brought to that device, is for
+  // the objectives over the whole vocabulary; others may leave it undefined.
   LossGradients(model::Model& student, at::Tensor teacher_head_UX, std::int32_t real_ids,
                 const GradientOptions& options);
 

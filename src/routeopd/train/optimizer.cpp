@@ -21,10 +21,16 @@ std::unique_ptr<Optimizer> make_optimizer(std::vector<model::Parameter> weights,
 }
 
 double clip_to_norm(std::vector<at::Tensor>& gradients, double largest) {
+  std::vector<at::Tensor> norms;
+  for (const at::Tensor& gradient : gradients)
+    norms.push_back(at::linalg_vector_norm(gradient).to(at::kDouble));
   double squares = 0;
-  for (const at::Tensor& gradient : gradients) {
-    const double norm = at::linalg_vector_norm(gradient).item<double>();
-    squares += norm * norm;
+  if (!norms.empty()) {
+    const at::Tensor on_host = at::stack(norms).to(at::kCPU);  // one copy from a device, not one per tensor
+    for (std::int64_t i = 0; i < on_host.numel(); ++i) {
+      const double norm = on_host.const_data_ptr<double>()[i];
+      squares += norm * norm;
+    }
   }
   const double norm = std::sqrt(squares);
   if (std::isfinite(norm) && largest > 0 && norm > largest) {
@@ -40,7 +46,7 @@ AdamW::AdamW(std::vector<model::Parameter> weights, const OptimizerSection& opti
     weights_.push_back(weight.tensor);
     first_.push_back(at::zeros_like(weight.tensor));
     second_.push_back(at::zeros_like(weight.tensor));
-    steps_.push_back(at::zeros({}, at::kFloat));
+    steps_.push_back(at::zeros({}, weight.tensor.options().dtype(at::kFloat)));  // read beside the weight
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "routeopd/base/error.h"
 #include "routeopd/formats/toml_settings.h"
+#include "routeopd/train/learner_device.h"
 #include "routeopd/train/recipe_fields.h"
 #include "routeopd/train/remote_engines.h"
 #include "routeopd/train/route_rollout.h"
@@ -295,6 +296,7 @@ std::vector<std::string> differences(const Recipe& a, const Recipe& b) {
 void check_recipe(const Recipe& recipe) {
   need(recipe.out, "out", "the run's directory (or --out DIR)");
   need(recipe.student.path, "[student] path", "a Hugging Face model directory");
+  check_device_name(recipe.student.device);
   need(recipe.data.prompts, "[data] prompts", "a JSONL file of prompts");
   if (!recipe.sft()) {
     check_teachers(recipe);

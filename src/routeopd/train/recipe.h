@@ -19,6 +19,7 @@ enum class Dtype { kAuto, kFloat32, kBfloat16 };
 struct StudentSection {
   std::string path;
   Dtype dtype = Dtype::kAuto;
+  std::string device = "cpu";  // of the learner
 };
 
 // Who computes: this process, or servers.

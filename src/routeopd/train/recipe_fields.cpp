@@ -46,11 +46,12 @@ Fields<S> with_servers(Fields<S> fields) {
 
 Fields<StudentSection> student_fields() {
   using S = StudentSection;
-  return {text_field("path", &S::path, "Hugging Face directory of the student"),
-          choice_field(
-              "dtype", &S::dtype, "of the learner's forward, over float32 weights; auto is float32",
-              Choices<Dtype>{
-                  {"auto", Dtype::kAuto}, {"float32", Dtype::kFloat32}, {"bfloat16", Dtype::kBfloat16}})};
+  return {
+      text_field("path", &S::path, "Hugging Face directory of the student"),
+      choice_field("dtype", &S::dtype, "of the learner's forward, over float32 weights; auto is float32",
+                   Choices<Dtype>{
+                       {"auto", Dtype::kAuto}, {"float32", Dtype::kFloat32}, {"bfloat16", Dtype::kBfloat16}}),
+      text_field("device", &S::device, "of the learner: cpu | cuda | cuda:N (docs/devices.md)")};
 }
 
 Fields<TeacherSection> teacher_fields() {

@@ -28,8 +28,10 @@ namespace {
 constexpr std::array kStepLines = {"metrics.jsonl", "rollouts.jsonl", "probe.jsonl"};
 
 // Fields that may change when a run is resumed: nothing that was computed depends on them. `steps` is the
-// usual reason to resume.
+// usual reason to resume. Another device rounds differently, so such a run is not that of one device bit for
+// bit; the state that it continues from is the same, and the log says where each part ran.
 constexpr std::array kMayChange = {"out",
+                                   "student.device",
                                    "train.steps",
                                    "train.rollouts",
                                    "train.max_bad_steps",

@@ -89,7 +89,9 @@ Routes Stages::route(const Rollout& rollout, const Scores& scores) {
   if (recipe_.sft() || rollout.responses_B.empty()) return {};
   if (!recipe_.makes_routes()) return unrouted(scores);
   Heads heads = heads_;
-  if (own_values()) heads.student_VH = learner_.loss_gradients().working().head_VH;
+  // Routes are made on the host; the head is read for k = "full" alone.
+  if (own_values() && recipe_.objective.k == routing::kFullSupport)
+    heads.student_VH = learner_.loss_gradients().working().head_VH.to(at::kCPU);
   return route_rollout(rollout, scores, recipe_.objective, recipe_.seed, heads);
 }
 

@@ -158,9 +158,9 @@ void Run::begin() {
   if (state_.step > 0 && !group_.alone()) stages_.share(inputs_.student);
   if (state_.step == recipe_.train.steps) return;
   stages_.tell_to([this](const std::string& line) { log(line); });
-  log(fmt::format("{} steps of {} responses from step {}, arm {}, seed {}, {} threads on {}{}",
+  log(fmt::format("{} steps of {} responses from step {}, arm {}, seed {}, learner on {}, {} threads on {}{}",
                   recipe_.train.steps, recipe_.responses(), state_.step, recipe_.objective.arm, recipe_.seed,
-                  at::get_num_threads(), cpu_model(),
+                  stages_.learner().device().str(), at::get_num_threads(), cpu_model(),
                   group_.alone() ? "" : fmt::format(", {} ranks", group_.size())));
   if (state_.step > 0 && ranks_before() != group_.size())
     log(fmt::format("step {} was made by {} ranks, and {} go on: sums round differently from here on",
