@@ -8,14 +8,17 @@
 #include "routeopd/engine/kv_plan.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_table.h"
+#include "routeopd/kernels/vocabulary_tiles.h"
 #include "routeopd/model/decoder.h"
 #include "routeopd/model/heads/dense_head.h"
+#include "routeopd/model/heads/head_common.h"
 #include "routeopd/model/inference/kv_storage.h"
 #include "routeopd/model/model_files.h"
 #include "routeopd/objective/objective.h"
 #include "routeopd/probe/mismatch.h"
 #include "routeopd/routing/route_states.h"
 #include "routeopd/run/probe_log.h"
+#include "routeopd/train/learner_device.h"
 #include "routeopd/train/optimizer.h"
 #include "routeopd/train/route_rollout.h"
 
@@ -78,12 +81,31 @@ class Planner {
     learner();
     measurements();
     plan_.available_bytes = available_bytes();
+    plan_.device_available_bytes = device_available_bytes();
     return plan_;
   }
 
  private:
   void add(std::string name, std::int64_t bytes, std::string what) {
     if (bytes > 0) plan_.memory.push_back({std::move(name), bytes, std::move(what)});
+  }
+
+  // What the learner works with, where it works.
+  void add_learner(std::string name, std::int64_t bytes, std::string what) {
+    if (!on_device()) return add(std::move(name), bytes, std::move(what));
+    if (bytes > 0) plan_.device_memory.push_back({std::move(name), bytes, std::move(what)});
+  }
+
+  bool on_device() const { return recipe_.student.device != "cpu"; }
+
+  // A plan may be made where the device is not.
+  std::int64_t device_available_bytes() const {
+    if (!on_device()) return 0;
+    try {
+      return train::free_bytes(train::device_named(recipe_.student.device));
+    } catch (const UserError&) {
+      return 0;
+    }
   }
 
   void count() {
@@ -133,10 +155,12 @@ class Planner {
       add(who, kFloat * plan_.teachers[t].parameters, "weights, float32");
       add(who + ", for the engine", panel_bytes(teachers_[t], weight_bytes_T_[t]), "laid out in panels");
     }
-    add("gradients", kFloat * plan_.student_parameters, "float32");
-    add(optimizer->name(), optimizer->bytes(), optimizer->state_text());
+    if (on_device()) add_learner("student", kFloat * plan_.student_parameters, "weights, float32");
+    add_learner("gradients", kFloat * plan_.student_parameters, "float32");
+    add_learner(optimizer->name(), optimizer->bytes(), optimizer->state_text());
     if (rounded)
-      add("student, bfloat16", 4 * plan_.student_parameters, "weights of the forward, their gradients");
+      add_learner("student, bfloat16", 4 * plan_.student_parameters,
+                  "weights of the forward, their gradients");
   }
 
   void rollout() {
@@ -213,11 +237,38 @@ class Planner {
     const std::int64_t floats = recipe_.train.recompute
                                     ? layers * student_.hidden_size + 2 * model::activation_floats(student_)
                                     : layers * model::activation_floats(student_);
-    add("activations", times(tokens, floats * bytes),
+    add_learner(
+        "activations", times(tokens, floats * bytes),
         fmt::format("of {} tokens{}", grouped(tokens), recipe_.train.recompute ? ", recomputed" : ""));
-    if (objective::make_objective(recipe_.objective)->dense() || recipe_.objective.k == routing::kFullSupport)
-      add("logits", 2 * model::kDenseChunk * student_.vocab_size * kFloat,
-          fmt::format("of {} states at a time", model::kDenseChunk));
+    const bool dense = objective::make_objective(recipe_.objective)->dense();
+    if (dense || recipe_.objective.k == routing::kFullSupport)
+      add_learner("logits", 2 * model::kDenseChunk * student_.vocab_size * kFloat,
+                  fmt::format("of {} states at a time", model::kDenseChunk));
+    if (on_device()) learner_on_device(tokens, dense);
+  }
+
+  // What the CPU's kernels do without: temporaries of the heads in ATen operations, and copies of what the
+  // host has.
+  void learner_on_device(std::int64_t tokens, bool dense) {
+    const std::int64_t hidden = student_.hidden_size;
+    if (dense) {  // logits, their logarithms and probabilities, and the widened rows of a bfloat16 head
+      add_learner("logits, in operations", 4 * model::kDenseChunk * student_.vocab_size * kFloat,
+                  "between the operations of a loss");
+    } else {
+      add_learner("rows of the head", 4 * model::aten_block_rows(hidden) * hidden * kFloat,
+                  "gathered a block at a time");
+    }
+    const bool whole = recipe_.objective.loss == routing::Loss::kFullRkl ||
+                       recipe_.objective.loss == routing::Loss::kFullFkl;
+    if (whole) {
+      const formats::ModelConfig& teacher = teachers_.front();
+      add_learner("teacher's head", times(teacher.vocab_size, teacher.hidden_size * kFloat), "float32");
+      add_learner("teacher's hidden states", times(tokens, teacher.hidden_size * kFloat),
+                  fmt::format("of {} tokens", grouped(tokens)));
+    }
+    if (recipe_.rollout.student_values == train::StudentValues::kLearner)
+      add_learner("learner's values", times(tokens, 6 * kFloat * kernels::tile_width(real_ids_)),
+                  "logits of a tile of ids, sorted");
   }
 
   // Evaluations and probes on the way.
@@ -252,10 +303,49 @@ class Planner {
 
 }  // namespace
 
-std::int64_t Plan::total_bytes() const {
+namespace {
+
+std::int64_t sum_of(const std::vector<MemoryPart>& parts) {
   std::int64_t sum = 0;
-  for (const MemoryPart& part : memory) sum = std::min(sum + part.bytes, kMostBytes);
+  for (const MemoryPart& part : parts) sum = std::min(sum + part.bytes, kMostBytes);
   return sum;
+}
+
+const MemoryPart& largest_of(const std::vector<MemoryPart>& parts) {
+  return *std::max_element(parts.begin(), parts.end(),
+                           [](const MemoryPart& a, const MemoryPart& b) { return a.bytes < b.bytes; });
+}
+
+// `where`: " of cuda", or nothing. `smaller`: what makes the parts smaller.
+std::string memory_text(const std::vector<MemoryPart>& parts, std::int64_t available,
+                        const std::string& where, const char* smaller) {
+  std::string text = fmt::format("\nMemory{}\n", where);
+  for (const MemoryPart& part : parts)
+    text += fmt::format("  {:<26}{:>10}  {}\n", part.name, byte_text(part.bytes), part.what);
+  std::string verdict = "the free memory is not known";
+  if (available > 0)
+    verdict =
+        sum_of(parts) <= available
+            ? fmt::format("fits into the {} that are free", byte_text(available))
+            : fmt::format("exceeds the {} that are free: train refuses without --allow-overcommit; try {}",
+                          byte_text(available), smaller);
+  return text + fmt::format("  {:<26}{:>10}  {}\n", "together", byte_text(sum_of(parts)), verdict);
+}
+
+Json memory_json(const std::vector<MemoryPart>& parts) {
+  Json memory = Json::object();
+  for (const MemoryPart& part : parts) memory[part.name] = part.bytes;
+  return memory;
+}
+
+}  // namespace
+
+std::int64_t Plan::total_bytes() const {
+  return sum_of(memory);
+}
+
+std::int64_t Plan::device_total_bytes() const {
+  return sum_of(device_memory);
 }
 
 Plan plan_run(const train::Recipe& recipe, const train::RunPrompts& prompts) {
@@ -264,9 +354,18 @@ Plan plan_run(const train::Recipe& recipe, const train::RunPrompts& prompts) {
 
 void check_memory(const Plan& plan) {
   if (plan.fits()) return;
-  const MemoryPart& largest =
-      *std::max_element(plan.memory.begin(), plan.memory.end(),
-                        [](const MemoryPart& a, const MemoryPart& b) { return a.bytes < b.bytes; });
+  if (!plan.fits_device()) {
+    const MemoryPart& largest = largest_of(plan.device_memory);
+    throw UserError(
+        "the learner needs {} of its device's memory with every response at its longest, {} of it for {}, "
+        "and "
+        "{} are free; --dry-run lists the parts and what makes them smaller, --allow-overcommit begins all "
+        "the "
+        "same",
+        byte_text(plan.device_total_bytes()), byte_text(largest.bytes), largest.name,
+        byte_text(plan.device_available_bytes));
+  }
+  const MemoryPart& largest = largest_of(plan.memory);
   throw UserError(
       "the run needs {} of memory with every response at its longest, {} of it for {}, and {} are free; "
       "--dry-run lists the parts and what makes them smaller, --allow-overcommit begins all the same",
@@ -295,19 +394,15 @@ std::string plan_text(const Plan& plan, const train::Recipe& recipe) {
                                             grouped(plan.teacher_calls), grouped(plan.teacher_tokens)));
   line("  the learner reads", fmt::format("{} tokens per pass, in at least {} micro-batches",
                                           grouped(plan.learner_tokens), grouped(plan.micro_batches)));
-  text += "\nMemory\n";
-  for (const MemoryPart& part : plan.memory)
-    text += fmt::format("  {:<26}{:>10}  {}\n", part.name, byte_text(part.bytes), part.what);
-  std::string verdict = "the free memory is not known";
-  if (plan.available_bytes > 0)
-    verdict = plan.fits() ? fmt::format("fits into the {} that are free", byte_text(plan.available_bytes))
-                          : fmt::format(
-                                "exceeds the {} that are free: train refuses without "
-                                "--allow-overcommit; try smaller [rollout] max_new_tokens or "
-                                "prompts_per_step, a smaller [objective] k or [train] micro_tokens, "
-                                "or recompute = true",
-                                byte_text(plan.available_bytes));
-  text += fmt::format("  {:<26}{:>10}  {}\n", "together", byte_text(plan.total_bytes()), verdict);
+  const bool device = !plan.device_memory.empty();
+  text +=
+      memory_text(plan.memory, plan.available_bytes, device ? " of the host" : "",
+                  "smaller [rollout] max_new_tokens or prompts_per_step, a smaller [objective] k or [train] "
+                  "micro_tokens, or recompute = true");
+  if (device)
+    text +=
+        memory_text(plan.device_memory, plan.device_available_bytes, " of " + recipe.student.device,
+                    "a smaller [train] micro_tokens, recompute = true, or [student] dtype = \"bfloat16\"");
   if (!plan.contamination_warning.empty()) text += fmt::format("\nWarning: {}\n", plan.contamination_warning);
   return text;
 }
@@ -315,8 +410,6 @@ std::string plan_text(const Plan& plan, const train::Recipe& recipe) {
 Json plan_json(const Plan& plan) {
   Json warnings = Json::array();
   if (!plan.contamination_warning.empty()) warnings.push_back(plan.contamination_warning);
-  Json memory = Json::object();
-  for (const MemoryPart& part : plan.memory) memory[part.name] = part.bytes;
   return {{"student_parameters", plan.student_parameters},
           {"teacher_parameters", plan.teacher_parameters},
           {"prompts", plan.prompts},
@@ -333,9 +426,12 @@ Json plan_json(const Plan& plan) {
           {"teacher_tokens", plan.teacher_tokens},
           {"learner_tokens", plan.learner_tokens},
           {"micro_batches", plan.micro_batches},
-          {"memory", memory},
+          {"memory", memory_json(plan.memory)},
           {"total_bytes", plan.total_bytes()},
           {"available_bytes", plan.available_bytes},
+          {"device_memory", memory_json(plan.device_memory)},
+          {"device_total_bytes", plan.device_total_bytes()},
+          {"device_available_bytes", plan.device_available_bytes},
           {"fits", plan.fits()}};
 }
 

@@ -45,17 +45,26 @@ struct Plan {
   std::int64_t steps = 0;
   double passes = 0;  // over the prompts
 
-  std::vector<MemoryPart> memory;
+  std::vector<MemoryPart> memory;    // of the host
   std::int64_t available_bytes = 0;  // 0: not known
 
+  // What the learner has on a device of its own; empty where that is the CPU.
+  std::vector<MemoryPart> device_memory;
+  std::int64_t device_available_bytes = 0;  // 0: not known
+
   std::int64_t total_bytes() const;
-  bool fits() const { return available_bytes == 0 || total_bytes() <= available_bytes; }
+  std::int64_t device_total_bytes() const;
+  bool fits_host() const { return available_bytes == 0 || total_bytes() <= available_bytes; }
+  bool fits_device() const {
+    return device_available_bytes == 0 || device_total_bytes() <= device_available_bytes;
+  }
+  bool fits() const { return fits_host() && fits_device(); }
 };
 
 // Throws UserError for weight files that cannot be read.
 Plan plan_run(const train::Recipe& recipe, const train::RunPrompts& prompts);
 
-// Throws UserError, with the numbers, for a plan that exceeds the free memory.
+// Throws UserError, with the numbers, for a plan that exceeds the free memory of the host or of the device.
 void check_memory(const Plan& plan);
 
 std::string plan_text(const Plan& plan, const train::Recipe& recipe);
