@@ -48,8 +48,13 @@ target_include_directories(routeopd_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS}
 target_compile_definitions(routeopd_torch INTERFACE FMT_HEADER_ONLY)
 separate_arguments(torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(routeopd_torch INTERFACE ${torch_flags} -fopenmp)
+file(GLOB torch_gomp ${torch_lib_dir}/libgomp*.so*)  # some wheels put a hash into its name
+if(NOT torch_gomp)
+  message(FATAL_ERROR "${torch_lib_dir} has no libgomp: torch 2.13.0 from a wheel brings its own, which the program must share.")
+endif()
+# libtorch.so brings libtorch_cuda.so with it where the wheel has one.
 target_link_libraries(routeopd_torch INTERFACE ${torch_lib_dir}/libtorch.so ${torch_lib_dir}/libtorch_cpu.so
-                      ${torch_lib_dir}/libc10.so ${torch_lib_dir}/libgomp.so.1)
+                      ${torch_lib_dir}/libc10.so ${torch_gomp})
 target_link_options(routeopd_torch INTERFACE -Wl,--no-as-needed)
 set(CMAKE_BUILD_RPATH ${torch_lib_dir})
 set(CMAKE_INSTALL_RPATH ${torch_lib_dir})
