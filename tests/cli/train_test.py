@@ -53,6 +53,27 @@ class Help(Case):
             self.assertIn("routeopd " + " ".join(command), text)
 
 
+class Device(Case):
+    def test_one_that_is_not_there_is_refused_and_can_be_planned(self):
+        def on(name):
+            return ("train", RECIPE, "--out", self.path / "run", *SMALL, "--set", f"student.device={name}")
+
+        self.refuses('[student] device: "cuda:99" is not there', *on("cuda:99"))
+        self.refuses('[student] device: expected "cpu", "cuda" or "cuda:N", got "gpu"', *on("gpu"))
+        self.assertFalse((self.path / "run").exists())
+        shown = self.succeeds(*on("cuda:99"), "--dry-run").stdout
+        host, device = shown.split("Memory of the host\n")[1].split("Memory of cuda:99\n")
+        for part in ("student", "keys and values, rollout", "teacher", "together"):
+            self.assertIn(f"\n  {part} ", "\n" + host)
+        for part in ("student", "gradients", "AdamW", "activations", "rows of the head", "together"):
+            self.assertIn(f"\n  {part} ", "\n" + device)
+        plan = json.loads(self.succeeds(*on("cuda:99"), "--dry-run", "--json").stdout)
+        self.assertEqual(sum(plan["device_memory"].values()), plan["device_total_bytes"])
+        self.assertEqual(plan["device_memory"]["AdamW"], 8 * plan["student_parameters"])
+        alone = json.loads(self.succeeds(*on("cpu"), "--dry-run", "--json").stdout)
+        self.assertEqual(alone["device_memory"], {})
+
+
 class Train(Case):
     def train(self, name, *more):
         return self.succeeds("train", RECIPE, "--out", self.path / name, *SMALL, *more)

@@ -128,6 +128,9 @@ TEST(PretendDeviceDeathTest, AHostPointerIntoItEndsTheProcess) {
   const at::Tensor there = some_there({4});
   EXPECT_EXIT(static_cast<void>(static_cast<volatile float*>(there.data_ptr<float>())[0]),
               touched_closed_memory, kWhatever);
+  const at::Tensor fresh = at::empty({4}, there.options());
+  EXPECT_EXIT(*static_cast<volatile float*>(fresh.mutable_data_ptr<float>()) = 1, touched_closed_memory,
+              kWhatever);
   EXPECT_EXIT(*static_cast<volatile float*>(there.mutable_data_ptr<float>()) = 1, touched_closed_memory,
               kWhatever);
 }

@@ -51,6 +51,7 @@ struct Work {
     engine::LocalEngine write(student, kIds), read(teacher, kIds);
     scores = engine::score_rollout(write, read, rollout,
                                    score_options(recipe.objective, rollout, true, recipe.seed, kIds));
+    rollout.engine_logprob_N.clear();  // the golden batch has none of its own
     routes = route_rollout(rollout, scores, recipe.objective, recipe.seed,
                            {student.head_VH, teacher.head_VH, kIds});
   }
@@ -155,18 +156,51 @@ TEST(DeviceGradient, IsThatOfTheCpusOwnHeads) {
   for (const char* arm : {"routeopd", "union_rkl", "sampled_rkl", "source_only", "full_rkl", "sft"}) {
     const Work work({.name = arm, .arm = arm});
     std::vector<std::vector<at::Tensor>> all;
+    std::vector<objective::EngineGap> gaps;
     for (const char* device : {"cpu", "pretend"}) {
       model::Model student = model::clone_model(work.student);
       Recipe recipe = work.recipe;
       recipe.student.device = device;
       Learner learner(student, work.teacher.head_VH, Work::kIds, recipe);
-      learner.loss_gradients().accumulate(work.experience(), 0, work.rollout.responses_B.size());
+      const BatchResult result = learner.loss_gradients().accumulate(
+          work.experience(), 0, work.rollout.responses_B.size(), {.first = true});
+      gaps.push_back(result.gap);
       all.emplace_back();
       for (const at::Tensor& gradient : learner.loss_gradients().gradients())
         all.back().push_back(gradient.to(at::kCPU).clone());
     }
     for (std::size_t i = 0; i < all[0].size(); ++i)
       EXPECT_LT(relative_error(all[1][i], all[0][i]), 1e-5) << arm << ", tensor " << i;
+    EXPECT_EQ(gaps[1].logprobs, gaps[0].logprobs) << arm;
+    EXPECT_EQ(gaps[1].log_odds, gaps[0].log_odds) << arm;
+    EXPECT_LT(std::sqrt(gaps[1].logprob_squares + gaps[1].log_odds_squares), 1e-4) << arm;
+  }
+}
+
+// So are the old values that are kept without a gradient.
+TEST(DeviceOldValues, AreThoseOfTheCpusOwnHeads) {
+  const auto near = [](const std::vector<float>& got, const std::vector<float>& expected) {
+    return ::testing::Value(got, ::testing::Pointwise(::testing::FloatNear(1e-5F), expected));
+  };
+  for (const char* arm : {"routeopd", "exact", "sampled_rkl", "source_only", "destination_only"}) {
+    const bool exact = std::string_view(arm) == "exact";
+    const Work work(exact ? Case{.name = arm, .arm = "routeopd", .objective = {{"pairs", "exact"}}}
+                          : Case{arm, arm});
+    std::vector<OldValues> both;
+    for (const char* device : {"cpu", "pretend"}) {
+      model::Model student = model::clone_model(work.student);
+      Recipe recipe = work.recipe;
+      recipe.student.device = device;
+      Learner learner(student, work.teacher.head_VH, Work::kIds, recipe);
+      OldValues& values = both.emplace_back();
+      values.pair_NM.resize(work.routes.old_NM.size());
+      values.support_L.resize(work.routes.support.old_logits_L.size());
+      values.logprob_N.resize(work.rollout.logprob_N.size());
+      learner.loss_gradients().record(work.experience(), 0, work.rollout.responses_B.size(), values);
+    }
+    EXPECT_TRUE(near(both[1].pair_NM, both[0].pair_NM)) << arm;
+    EXPECT_TRUE(near(both[1].support_L, both[0].support_L)) << arm;
+    EXPECT_TRUE(near(both[1].logprob_N, both[0].logprob_N)) << arm;
   }
 }
 
