@@ -1,4 +1,4 @@
-// Whole runs whose learner is on the pretend device: engines, evaluations, probes and checkpoints stay on the
+// Whole runs whose learner is on the pretend device: engines, probes and checkpoints stay on the
 // host, and read the weights that an update brought back.
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
@@ -150,8 +150,8 @@ TEST(DeviceRun, IsResumedToTheSameBitsAndOnAnotherDevice) {
   }
 }
 
-// Evaluations and probes, of states and of a bank, are those of the weights that the device holds.
-TEST(DeviceRun, IsEvaluatedAndProbed) {
+// Probes, of states and of a bank, read the weights that the device learnt.
+TEST(DeviceRun, IsProbed) {
   const TemporaryDirectory directory;
   probe::Bank bank = probe::tiny_bank(probe::TinyPair(), 8);
   probe::write_bank(bank, directory.path() / "bank");
