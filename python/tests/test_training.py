@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators inside what trainers do around them: compilation, autocast, checkpoints, accumulation.
+"""The operators inside what trainers do around them: autocast, checkpoints, accumulation, copies, head_mode.
 
 Shapes: T tokens, H hidden size, V rows of the head, K ids of a top-k.
 """
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-import shutil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import tiny_decoder
@@ -18,289 +17,38 @@ from tiny_decoder import decoder, sequence
 from torch import Tensor, nn
 from torch.distributed.utils import _apply_to_tensors
 from torch.utils.checkpoint import checkpoint
+from training_case import (
+    Case,
+    H,
+    K,
+    V,
+    assert_same,
+    each_function,
+    gradients,
+    run_exact,
+    run_full_kl,
+    run_gather,
+    run_log_probs,
+    run_lora,
+    run_pairs,
+    run_route_loss,
+    run_union_rkl,
+)
 
 from routeopd import (
-    LoRA,
     Options,
     Routes,
-    TopK,
     _composite,
     exact_loss,
-    full_kl,
-    gather_logits,
     head_mode,
-    log_probs,
     pair_log_odds,
-    route,
     route_loss,
     top_k,
     union_kl,
 )
-from routeopd._library import ops
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-T, H, V, K = 12, 16, 65, 8
-
-
-class Case:
-    """A head, a teacher's, and the routes between them."""
-
-    def __init__(self, tokens: int = T, width: int = H, rows: int = V, seed: int = 0) -> None:
-        draw = torch.Generator().manual_seed(seed)
-        normal = lambda *shape: torch.randn(shape, generator=draw)
-        self.hidden, self.weight = normal(tokens, width), normal(rows, width)
-        self.teacher_hidden, self.teacher_weight = normal(tokens, width - 3), normal(rows, width - 3)
-        student = top_k(self.hidden, self.weight, K)
-        self.teacher = top_k(self.teacher_hidden, self.teacher_weight, K, gather=student.ids)
-        assert student.ids is not None
-        assert self.teacher.ids is not None
-        self.student = student.gathered_at(self.hidden, self.weight, self.teacher.ids)
-        self.routes = route(self.student, self.teacher, Options(m=2, k=K), with_support=True)
-        assert self.routes.support is not None
-        self.support_ids = self.routes.support.ids
-        self.tokens = torch.randint(0, rows, (tokens, 1), generator=draw)
-        assert int(self.routes.routed.sum()) > tokens // 2
-
-    def leaves(self, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
-        return tuple(one.detach().to(dtype).clone().requires_grad_() for one in (self.hidden, self.weight))  # type: ignore[return-value]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def case() -> Case:
-    return Case()
-
-
-def _pairs(case: Case, hidden: Tensor, weight: Tensor) -> Tensor:
-    return pair_log_odds(hidden, weight, case.routes.source, case.routes.destination)
-
-
-def _gather(case: Case, hidden: Tensor, weight: Tensor) -> Tensor:
-    return gather_logits(hidden, weight, case.support_ids)
-
-
-def _log_probs(case: Case, hidden: Tensor, weight: Tensor) -> Tensor:
-    return log_probs(hidden, weight, case.tokens)
-
-
-def _route_loss(case: Case, hidden: Tensor, weight: Tensor) -> Tensor:
-    return route_loss(_pairs(case, hidden, weight), case.routes)
-
-
-def _union_rkl(case: Case, hidden: Tensor, weight: Tensor) -> Tensor:
-    return union_kl(_gather(case, hidden, weight), case.routes, reverse=True)
-
-
-def _union_fkl(case: Case, hidden: Tensor, weight: Tensor) -> Tensor:
-    return union_kl(_gather(case, hidden, weight), case.routes, reverse=False)
-
-
-def _exact(case: Case, hidden: Tensor, weight: Tensor) -> Tensor:
-    return exact_loss(_gather(case, hidden, weight), case.routes)
-
-
-def _full_kl(case: Case, hidden: Tensor, weight: Tensor) -> Tensor:
-    return full_kl(hidden, weight, case.teacher_hidden, case.teacher_weight)
-
-
-def _lora(case: Case, hidden: Tensor, weight: Tensor) -> Tensor:
-    low = LoRA(case.weight[:4].clone(), case.weight[:, :4].clone(), 0.5)
-    return pair_log_odds(hidden, weight, case.routes.source, case.routes.destination, lora=low)
-
-
-FUNCTIONS = [_pairs, _gather, _log_probs, _route_loss, _union_rkl, _union_fkl, _exact, _full_kl, _lora]
-each_function = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda one: one.__name__[1:])
-
-
-def gradients(value: Tensor, *leaves: Tensor) -> tuple[Tensor, ...]:
-    """Of a sum with unequal coefficients, so that no gradient cancels."""
-    coefficients = torch.linspace(0.5, 1.5, value.numel()).reshape(value.shape)
-    return torch.autograd.grad((value * coefficients).sum(), leaves)
-
-
-def assert_same(found: Any, expected: Any) -> None:
-    """To the bit, dtype included."""
-    for one, other in zip(found, expected, strict=True):
-        assert one.dtype == other.dtype
-        assert torch.equal(one, other), f"apart by {(one - other).abs().max()}"
-        assert other.abs().max() > 0
-
-
-# ---- torch.compile and opcheck ----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def fresh_compiler() -> Iterator[None]:
-    torch.compiler.reset()
-    yield
-    torch.compiler.reset()
-
-
-@each_function
-@pytest.mark.usefixtures("fresh_compiler")
-def test_compiled_in_one_graph(case: Case, function: Any) -> None:
-    leaves = case.leaves()
-    expected = function(case, *leaves)
-    compiled = torch.compile(lambda *leaves: function(case, *leaves), fullgraph=True, backend="aot_eager")
-    found = compiled(*leaves)
-    assert_same((found, *gradients(found, *leaves)), (expected, *gradients(expected, *leaves)))
-
-
-@pytest.mark.skipif(shutil.which("c++") is None, reason="inductor needs a C++ compiler, c++")
-@pytest.mark.usefixtures("fresh_compiler")
-def test_compiled_with_inductor(case: Case) -> None:
-    leaves = case.leaves()
-    both = lambda *leaves: torch.cat([_pairs(case, *leaves), _gather(case, *leaves)], 1)
-    expected = both(*leaves)
-    found = torch.compile(both, fullgraph=True, backend="inductor")(*leaves)
-    assert_same((found, *gradients(found, *leaves)), (expected, *gradients(expected, *leaves)))
-
-
-@pytest.mark.usefixtures("fresh_compiler")
-def test_compiled_once_for_any_number_of_tokens(case: Case) -> None:
-    graphs = []
-
-    def backend(graph: Any, _inputs: Any) -> Any:
-        graphs.append(graph)
-        return graph
-
-    compiled = torch.compile(pair_log_odds, fullgraph=True, dynamic=True, backend=backend)
-    for tokens in (T, 7, 3):
-        hidden, source, destination = (
-            one[:tokens].clone() for one in (case.hidden, case.routes.source, case.routes.destination)
-        )
-        found = compiled(hidden, case.weight, source, destination)
-        assert torch.equal(found, pair_log_odds(hidden, case.weight, source, destination))
-    assert len(graphs) == 1
-
-
-@pytest.mark.usefixtures("fresh_compiler")
-def test_compiled_with_bad_ids_says_so(case: Case) -> None:
-    compiled = torch.compile(gather_logits, fullgraph=True, backend="aot_eager")
-    with pytest.raises((ValueError, RuntimeError), match="expected ids below 65"):
-        compiled(case.hidden, case.weight, case.tokens.int() + V)
-
-
-HEAD_DTYPES = [
-    (torch.float32, torch.float32),
-    (torch.bfloat16, torch.bfloat16),
-    (torch.bfloat16, torch.float32),
-    (torch.float16, torch.float16),
-]
-
-
-@pytest.mark.parametrize("dtypes", HEAD_DTYPES, ids=str)
-@pytest.mark.parametrize("operator", ["pair_log_odds", "gather_logits"])
-def test_opcheck_of_heads(case: Case, operator: str, dtypes: tuple[torch.dtype, torch.dtype]) -> None:
-    hidden, weight = case.hidden.to(dtypes[0]), case.weight.to(dtypes[1])
-    ids = [case.routes.source, case.routes.destination][: 2 if operator == "pair_log_odds" else 1]
-    torch.library.opcheck(
-        getattr(ops, operator), (hidden.clone().requires_grad_(), weight.clone().requires_grad_(), *ids)
-    )
-    for needed in ((True, True), (True, False), (False, True)):
-        torch.library.opcheck(getattr(ops, f"{operator}_backward"), (case.routes.target, hidden, weight, *ids, *needed))
-
-
-def test_opcheck_of_top_k(case: Case) -> None:
-    torch.library.opcheck(ops.top_k, (case.hidden, case.weight, None, None, K, V, 1.0, 0.0))
-    bias, asked = case.weight[:, 0].contiguous(), (case.tokens % (V - 5)).int()
-    torch.library.opcheck(ops.top_k, (case.hidden.bfloat16(), case.weight, bias, asked, K, V - 5, 0.5, 3.0))
-
-
-SETTINGS: list[dict[str, Any]] = [
-    {"m": 2},
-    {"m": 3, "pairs": "exact"},
-    {"arm": "union_fkl"},
-    {"arm": "sampled_rkl"},
-    {"arm": "source_only"},
-]
-
-
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.parametrize("with_support", [False, True])
-def test_opcheck_of_route(case: Case, settings: dict[str, Any], with_support: bool) -> None:
-    student, teacher = case.student, case.teacher
-    address = torch.arange(4 * T).reshape(T, 4)
-    torch.library.opcheck(
-        ops.route,
-        (
-            student.ids,
-            student.logits,
-            teacher.gathered,
-            teacher.ids,
-            teacher.logits,
-            student.gathered,
-            None,
-            None,
-            student.logsumexp,
-            teacher.logsumexp,
-            None,
-            address,
-            Options(k=K, **settings).as_json(),
-            42,
-            V,
-            with_support,
-        ),
-    )
-
-
-def test_opcheck_of_a_full_support_and_of_a_pool(case: Case) -> None:
-    student, teacher = (
-        TopK.full(hidden @ weight.T)
-        for hidden, weight in ((case.hidden, case.weight), (case.teacher_hidden, case.teacher_weight))
-    )
-    address = torch.arange(4 * T).reshape(T, 4)
-    no_ids, nothing = torch.empty((0, 0), dtype=torch.int32), torch.empty((0, 0))
-    torch.library.opcheck(
-        ops.route,
-        (
-            no_ids,
-            student.logits,
-            nothing,
-            no_ids,
-            teacher.logits,
-            nothing,
-            None,
-            None,
-            student.logsumexp,
-            teacher.logsumexp,
-            None,
-            address,
-            Options(k="full").as_json(),
-            42,
-            V,
-            True,
-        ),
-    )
-    torch.library.opcheck(ops.background_pool, (case.student.ids, address, V, 42))
-
-
-@pytest.mark.parametrize("settings", [{}, {"arm": "union_rkl"}, {"arm": "union_fkl"}], ids=str)
-def test_opcheck_of_support_loss(case: Case, settings: dict[str, Any]) -> None:
-    support = case.routes.support
-    assert support is not None
-    logits = gather_logits(case.hidden, case.weight, support.ids)
-    torch.library.opcheck(
-        ops.support_loss,
-        (
-            logits.clone().requires_grad_(),
-            support.ids,
-            logits + 0.1,
-            support.values,
-            case.routes.weight.contiguous(),
-            Options(**settings).as_json(),
-        ),
-    )
-
+pytest_plugins = ["training_case"]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 # ---- autocast ---------------------------------------------------------------------------------------------------
 
@@ -310,7 +58,7 @@ def test_opcheck_of_support_loss(case: Case, settings: dict[str, Any]) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_autocast_changes_nothing(case: Case, function: Any, dtype: torch.dtype, backward_too: bool) -> None:
     """Sums stay in float32, and so do the values."""
-    if backward_too and function is _lora:
+    if backward_too and function is run_lora:
         pytest.skip("torch's own backward of a product rounds where it runs under autocast")
     leaves = case.leaves(dtype)
     expected = function(case, *leaves)
@@ -356,10 +104,10 @@ def test_routes_that_were_rounded_are_refused(case: Case) -> None:
     routes = _apply_to_tensors(lambda one: one.bfloat16() if one.is_floating_point() else one, case.routes)
     assert routes.target.dtype == torch.bfloat16
     with pytest.raises(ValueError, match="^routes: expected float32.*got bfloat16"):
-        route_loss(_pairs(case, case.hidden, case.weight), routes)
+        route_loss(run_pairs(case, case.hidden, case.weight), routes)
     for loss in (exact_loss, lambda *given: union_kl(*given, reverse=True)):
         with pytest.raises(ValueError, match="^routes: expected float32.*got bfloat16"):
-            loss(_gather(case, case.hidden, case.weight), routes)
+            loss(run_gather(case, case.hidden, case.weight), routes)
 
 
 # ---- checkpoints, accumulation, modes of autograd ---------------------------------------------------------------
@@ -440,7 +188,7 @@ def test_what_inference_mode_made_can_be_trained_on() -> None:
         case = Case()
     hidden, weight = Case().leaves()
     loss = route_loss(pair_log_odds(hidden, weight, case.routes.source, case.routes.destination), case.routes)
-    assert_same(gradients(loss, hidden, weight), gradients(_route_loss(Case(), hidden, weight), hidden, weight))
+    assert_same(gradients(loss, hidden, weight), gradients(run_route_loss(Case(), hidden, weight), hidden, weight))
 
 
 @each_function
@@ -456,7 +204,9 @@ def test_gradient_of_one_side_alone(case: Case, function: Any, wanted: int) -> N
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize(
-    "function", [_pairs, _gather, _route_loss, _union_rkl, _exact], ids=lambda one: one.__name__[1:]
+    "function",
+    [run_pairs, run_gather, run_route_loss, run_union_rkl, run_exact],
+    ids=lambda one: one.__name__.removeprefix("run_"),
 )
 def test_any_number_of_threads_gives_the_same_bits(function: Any, dtype: torch.dtype) -> None:
     case = Case(tokens=700, width=40, rows=300, seed=2)  # rows that many tokens visit
@@ -493,7 +243,7 @@ def test_copies(case: Case, copied: Any) -> None:
         assert torch.equal(getattr(routes, name).nan_to_num(7), getattr(case.routes, name).nan_to_num(7))
     assert torch.equal(routes.support.values, case.routes.support.values)
     hidden, weight = case.leaves()
-    assert torch.equal(route_loss(_pairs(case, hidden, weight), routes), _route_loss(case, hidden, weight))
+    assert torch.equal(route_loss(run_pairs(case, hidden, weight), routes), run_route_loss(case, hidden, weight))
 
 
 # ---- head_mode --------------------------------------------------------------------------------------------------
@@ -510,10 +260,10 @@ def test_head_mode_is_the_functions(case: Case, lm_head: nn.Linear) -> None:
     with head_mode(lm_head) as head:
         assert_same(
             [head.pair_log_odds(case.hidden, case.routes.source, case.routes.destination)],
-            [_pairs(case, case.hidden, case.weight)],
+            [run_pairs(case, case.hidden, case.weight)],
         )
-        assert_same([head.gather_logits(case.hidden, case.support_ids)], [_gather(case, case.hidden, case.weight)])
-        assert_same([head.log_probs(case.hidden, case.tokens)], [_log_probs(case, case.hidden, case.weight)])
+        assert_same([head.gather_logits(case.hidden, case.support_ids)], [run_gather(case, case.hidden, case.weight)])
+        assert_same([head.log_probs(case.hidden, case.tokens)], [run_log_probs(case, case.hidden, case.weight)])
         found = head.top_k(case.hidden, K, gather=case.teacher.ids)
     expected = top_k(case.hidden, case.weight, K, gather=case.teacher.ids)
     for name in ("ids", "logits", "logsumexp", "gathered", "gathered_ids"):
@@ -549,7 +299,7 @@ def test_head_mode_puts_back_a_forward_that_was_replaced(case: Case, lm_head: nn
     mine = lambda hidden: 2 * plain(hidden)
     lm_head.forward = mine  # type: ignore[method-assign]
     with head_mode(lm_head) as head:
-        assert_same([head.log_probs(case.hidden, case.tokens)], [_log_probs(case, case.hidden, case.weight)])
+        assert_same([head.log_probs(case.hidden, case.tokens)], [run_log_probs(case, case.hidden, case.weight)])
     assert lm_head.__dict__["forward"] is mine
     assert torch.equal(lm_head(case.hidden), 2 * plain(case.hidden))
 
@@ -593,13 +343,15 @@ def test_a_sharded_tensor_is_refused(case: Case, tmp_path: Any) -> None:
         sharded = distribute_tensor(case.weight.clone().requires_grad_(), mesh, [Shard(0)])
         # Made whole by hand: the values are right, the gradient is not.
         for weight in (sharded, sharded.full_tensor()):
-            for function in (_pairs, _gather, _log_probs, _full_kl):
+            for function in (run_pairs, run_gather, run_log_probs, run_full_kl):
                 with pytest.raises(ValueError, match=r"^weight: .*head_mode") as raised:
                     function(case, case.hidden, weight)
                 assert "\n" not in str(raised.value)
         with pytest.raises(ValueError, match=r"^weight: .*head_mode"):
             top_k(case.hidden, sharded, K)
         with torch.no_grad():
-            assert torch.equal(_pairs(case, case.hidden, sharded.full_tensor()), _pairs(case, case.hidden, case.weight))
+            assert torch.equal(
+                run_pairs(case, case.hidden, sharded.full_tensor()), run_pairs(case, case.hidden, case.weight)
+            )
     finally:
         torch.distributed.destroy_process_group()
