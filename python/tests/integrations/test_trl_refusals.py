@@ -59,6 +59,17 @@ def test_teachers_that_do_not_fit_are_refused(tmp_path):
         RouteOPDTrainer(student, small, train_dataset=rows, teacher_processing_class=cases.tokenizer(), **given)
     with pytest.raises(ValueError, match="teacher_model: expected a model or its name, got None"):
         RouteOPDTrainer(student, train_dataset=rows, **given)
+    with pytest.raises((OSError, ValueError), match="nothing-here"):
+        RouteOPDTrainer(student, str(tmp_path / "nothing-here"), train_dataset=rows, **given)
+
+
+def test_a_server_that_is_not_there_is_refused(tmp_path):
+    """By TRL itself, in its constructor: vLLM's package is looked for first, then its server at the address given."""
+    address = {"vllm_mode": "server", "vllm_server_base_url": "http://127.0.0.1:9", "vllm_server_timeout": 1.0}
+    args = RouteOPDConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, use_vllm=True, **address)
+    rows = cases.Dataset.from_list([{"prompt": "1"}] * 8)
+    with pytest.raises((ImportError, ConnectionError), match="vLLM|127.0.0.1:9"):
+        RouteOPDTrainer(model(), model(seed=1), args, rows, processing_class=cases.tokenizer())
 
 
 def test_a_version_without_a_hook_is_refused_by_its_name(monkeypatch):

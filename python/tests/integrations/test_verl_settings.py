@@ -148,6 +148,17 @@ def test_a_teacher_with_other_tokens_is_refused(tmp_path):
         _check_teacher(made, str(tmp_path / "nothing"))
 
 
+def test_a_teacher_with_fewer_rows_is_refused(tmp_path):
+    """Its tokenizer is the student's, its head is not wide enough for the ids."""
+    other = tmp_path / "teacher"
+    shutil.copytree(TEACHER, other)
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps(config | {"vocab_size": 400, "eos_token_id": None}))
+    with pytest.raises(ValueError, match="the pair is not compatible: widths: .*400") as caught:
+        _check_teacher(configs()["model_config"], str(other))
+    assert "\n" not in str(caught.value)
+
+
 def test_the_papers_command_resolves():
     """Every name of examples/verl/paper_2.sh is in verl's configuration, and the objective in it can be read."""
     run = subprocess.run(
