@@ -64,6 +64,7 @@ wheel:
 	@TORCH_PYTHON="$(TORCH_PYTHON)" scripts/wheel.sh
 
 integrations: build wheel
+	@ninja -C $(BUILD) --quiet -j $(JOBS) learner_gradients
 	@scripts/integrations.sh
 
 asan:

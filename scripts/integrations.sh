@@ -3,8 +3,12 @@
 # one process and on two ranks, DeepSpeed with both, and verl under Ray.
 #   scripts/integrations.sh [PART…]     torch | trl | deepspeed | verl; all of them without any named
 #   INTEGRATIONS_TORCH="2.11.0 2.13.0 2.15.0"   releases of torch; all but 2.13.0 fetch CUDA builds, some gigabytes each
+# It ends with a line for each part: its tests, and how long they took.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# One rollout goes through the program, TRL and verl; each part leaves its answers here for the next to compare with.
+export ROUTEOPD_SAME_NUMBERS=$PWD/build/same_numbers
+rm -rf "$ROUTEOPD_SAME_NUMBERS"
 parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=(torch trl deepspeed verl)
 
@@ -30,7 +34,8 @@ trl_part() {
     touch $venv/ready
   fi
   $venv/bin/python -m pip install -q --disable-pip-version-check --force-reinstall --no-deps dist/routeopd-*.whl
-  (cd python/tests && HF_HUB_OFFLINE=1 "../../$venv/bin/python" -m pytest -q -p no:cacheprovider integrations/test_trl*.py)
+  (cd python/tests && HF_HUB_OFFLINE=1 "../../$venv/bin/python" -m pytest -q -p no:cacheprovider integrations/test_trl*.py \
+    integrations/test_same_numbers.py)
 }
 
 deepspeed_part() {
@@ -51,7 +56,28 @@ verl_part() { scripts/integrations_verl.sh; }
 
 for part in "${parts[@]}"; do
   case $part in
-    torch | trl | deepspeed | verl) echo "integrations: $part"; "${part}_part" ;;
+    torch | trl | deepspeed | verl) ;;
     *) echo "integrations: unknown part $part; expected torch, trl, deepspeed or verl" >&2; exit 2 ;;
   esac
 done
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+summary=()
+failed=0
+for part in "${parts[@]}"; do
+  echo "integrations: $part"
+  start=$SECONDS
+  # A subshell of its own, so that set -e ends the part at its first failure and the other parts still run.
+  set +e
+  (set -e; "${part}_part") 2>&1 | tee "$log"
+  status=${PIPESTATUS[0]}
+  set -e
+  tests=$(grep -E '^[0-9]+ (passed|failed|skipped)' "$log" | paste -sd ';' | sed 's/;/; /g')
+  [ "$status" -eq 0 ] || failed=1
+  summary+=("$(printf '%-10s %-7s %5d s  %s' "$part" "$([ "$status" -eq 0 ] && echo passed || echo FAILED)" \
+    $((SECONDS - start)) "${tests:-no tests ran}")")
+done
+printf 'integrations:\n'
+printf '  %s\n' "${summary[@]}"
+exit "$failed"

@@ -19,4 +19,5 @@ fi
 
 cd $tests
 export PYTHONPATH=$PWD OMP_NUM_THREADS=1 PYTHONWARNINGS=ignore
-"$venv/bin/python" -m pytest -q -p no:cacheprovider test_verl.py test_verl_settings.py test_verl_ray.py "$@"
+"$venv/bin/python" -m pytest -q -p no:cacheprovider test_verl.py test_verl_settings.py test_verl_ray.py \
+  test_same_numbers.py "$@"
