@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The laboratory's recipe by TRL's trainer: 30 steps of 32 prompts x 4 responses, then the mass on fixed states.
 
-    python python/bench/trl_lab.py LAB OUT [--steps 30] [--micro 64] [--against CHECKPOINT]
+    python python/bench/trl_lab.py LAB OUT [--steps 30] [--micro 64] [--seed 42] [--against CHECKPOINT]
 
 OUT is a model directory for `routeopd eval`. The mass is the mean over the states that the base student visits on the
 first 64 validation problems, each model's own union there; `--against` names a checkpoint of the C++ trainer to read
@@ -31,6 +31,7 @@ def arguments():
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--micro", type=int, default=64)
     parser.add_argument("--arm", default="routeopd")
+    parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--against")
     parser.add_argument("--threads", type=int, default=1)
     return parser.parse_args()
@@ -48,7 +49,7 @@ def train(args):
         per_device_train_batch_size=args.micro, gradient_accumulation_steps=128 // args.micro, max_steps=args.steps,
         max_completion_length=128, shuffle_dataset=False, learning_rate=1e-3, lr_scheduler_type="cosine",
         warmup_steps=0, weight_decay=0.01, max_grad_norm=1.0, save_strategy="no", logging_steps=1, disable_tqdm=True,
-        arm=args.arm, k=16, m=2, seed=42,
+        arm=args.arm, k=16, m=2, seed=args.seed, objective_seed=args.seed,
     )  # fmt: skip
     data = Dataset.from_dict({"prompt": rows})
     folders = {"model": str(args.lab / "base"), "teacher_model": str(args.lab / "teacher")}
