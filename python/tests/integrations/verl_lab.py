@@ -14,9 +14,12 @@ import types
 
 os.environ.setdefault("VERL_PLATFORM", "cpu")
 os.environ.setdefault("VERL_ENGINE_VENDOR", "routeopd")
+# verl loads it before the plug-ins of installed packages, of which ours asks for the platform.
+os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "verl_cpu")
 
 import torch
 import transformers
+import verl  # noqa: F401
 import verl_cpu  # noqa: F401
 from verl import DataProto
 from verl.trainer.config import CheckpointConfig
