@@ -48,7 +48,11 @@ deepspeed_part() {
     touch $venv/ready
   fi
   $venv/bin/python -m pip install -q --disable-pip-version-check --force-reinstall --no-deps dist/routeopd-*.whl
-  (cd python/tests && DS_ACCELERATOR=cpu "../../$venv/bin/python" -m pytest -q -p no:cacheprovider test_zero3.py \
+  # DeepSpeed compiles its communication at the first use. In a folder of its own: a lock that a run left which was
+  # stopped there would make every later one wait without end.
+  local extensions=$PWD/$venv/torch_extensions
+  find "$extensions" -name lock -delete 2> /dev/null || true
+  (cd python/tests && TORCH_EXTENSIONS_DIR=$extensions DS_ACCELERATOR=cpu "../../$venv/bin/python" -m pytest -q -p no:cacheprovider test_zero3.py \
     integrations/test_trl_zero3.py)
 }
 
