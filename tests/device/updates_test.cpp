@@ -86,7 +86,7 @@ Learned learn(const Work& work, const std::string& device) {
   model::Model student = model::clone_model(work.student);
   Recipe recipe = work.recipe;
   recipe.student.device = device;
-  Learner learner(student, work.teacher.head_VH, Work::kIds, recipe, model::Backend::kAten);
+  Learner learner(student, work.teacher.head_VH, Work::kIds, recipe, ranks::alone(), model::Backend::kAten);
   Learned learned;
   for (std::int64_t step = 0; step < recipe.train.steps; ++step) {
     const UpdateResult update = learner.update(work.experience());

@@ -16,6 +16,8 @@ namespace {
 // Small tensors travel together, large ones by themselves.
 constexpr std::int64_t kBucketBytes = 32 << 20;
 
+constexpr std::int64_t kLengthBytes = sizeof(std::int64_t), kShortBytes = 248;
+
 class ProcessGroup : public Group {
  public:
   explicit ProcessGroup(c10::intrusive_ptr<c10d::ProcessGroup> group) : group_(std::move(group)) {}
@@ -37,18 +39,30 @@ class ProcessGroup : public Group {
     });
   }
 
+  // Short words travel with their length, in one exchange.
   std::vector<std::string> gather(const std::string& bytes) override {
-    const std::vector<at::Tensor> lengths = gathered(at::full({1}, std::ssize(bytes), at::kLong));
-    std::int64_t longest = 1;
-    for (const at::Tensor& length : lengths) longest = std::max(longest, length.item<std::int64_t>());
-    at::Tensor padded = at::zeros({longest}, at::kByte);
-    std::memcpy(padded.mutable_data_ptr(), bytes.data(), bytes.size());
-    const std::vector<at::Tensor> all = gathered(padded);
-    std::vector<std::string> words;
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      const auto length = static_cast<std::size_t>(lengths[rank].item<std::int64_t>());
-      words.emplace_back(static_cast<const char*>(all[rank].const_data_ptr()), length);
+    const auto own = static_cast<std::int64_t>(bytes.size());
+    at::Tensor short_words = at::zeros({kLengthBytes + kShortBytes}, at::kByte);
+    std::memcpy(short_words.mutable_data_ptr(), &own, kLengthBytes);
+    std::memcpy(short_words.mutable_data_ptr<std::uint8_t>() + kLengthBytes, bytes.data(),
+                std::min<std::size_t>(bytes.size(), kShortBytes));
+    const std::vector<at::Tensor> begins = gathered(short_words);
+    std::vector<std::int64_t> lengths(begins.size());
+    for (std::size_t rank = 0; rank < begins.size(); ++rank)
+      std::memcpy(&lengths[rank], begins[rank].const_data_ptr(), kLengthBytes);
+    const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+    std::vector<at::Tensor> all;
+    if (longest <= kShortBytes) {
+      for (const at::Tensor& begin : begins) all.push_back(begin.narrow(0, kLengthBytes, kShortBytes));
+    } else {
+      at::Tensor padded = at::zeros({longest}, at::kByte);
+      std::memcpy(padded.mutable_data_ptr(), bytes.data(), bytes.size());
+      all = gathered(padded);
     }
+    std::vector<std::string> words;
+    for (std::size_t rank = 0; rank < all.size(); ++rank)
+      words.emplace_back(reinterpret_cast<const char*>(all[rank].const_data_ptr<std::uint8_t>()),
+                         static_cast<std::size_t>(lengths[rank]));
     return words;
   }
 

@@ -223,7 +223,12 @@ StepMetrics Run::record(const Experience& experience, const UpdateResult& update
   const auto counts = stages_.take_counts();
   for (const auto& [name, count] : ranks::sum_of(group_, Totals(counts.begin(), counts.end())))
     metrics.servers[name] = static_cast<std::int64_t>(count);
-  if (!group_.alone()) metrics.exchange = exchange_metrics(update.exchanged, group_.size());
+  if (!group_.alone()) {
+    metrics.exchange = exchange_metrics(update.exchanged, group_.size());
+    const double busiest = ranks::largest_of(group_, static_cast<double>(experience.rollout->states()));
+    if (metrics.tokens > 0)
+      metrics.exchange["busiest"] = busiest * group_.size() / static_cast<double>(metrics.tokens);
+  }
   for (const auto& [name, count] : metrics.servers)
     if (told_.insert(name).second)
       log(fmt::format("servers: {}: {} (said once; metrics.jsonl counts)", name, count));

@@ -165,7 +165,8 @@ const Fields<StepMetrics>& step_metric_fields() {
                  &metric_count),
       map_metric(
           "exchange", &M::exchange,
-          "with several ranks: ranks, gradient bytes that one handed over, those of whole tables, seconds",
+          "with several ranks: ranks, gradient bytes that one handed over, those of whole tables, seconds, "
+          "tokens of the busiest rank over an equal share",
           &metric_number),
       map_metric("time", &M::time, "seconds by stage, `save` being that of the step before", &metric_number),
       memory_metric()};
