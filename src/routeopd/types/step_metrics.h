@@ -56,8 +56,8 @@ struct StepMetrics {
   std::map<std::string, std::int64_t> validity;  // states by reason; "not_routed" counts among the valid ones
   std::map<std::string, std::int64_t> servers;   // what happened at them: requests repeated, values looked up
   // With several ranks: how many, what one of them handed over of its gradients, in bytes, what that would
-  // have been with whole tables ("dense_bytes"), the seconds it took, which are part of time["learn"], and how
-  // many times its equal share of the tokens the busiest rank wrote.
+  // have been with whole tables ("dense_bytes"), the seconds it took, which are part of time["learn"], and
+  // how many times its equal share of the tokens the "busiest" rank wrote.
   std::map<std::string, double> exchange;
   std::map<std::string, double> time;  // seconds by stage, and their "total"
   std::int64_t peak_bytes = 0;         // the largest resident size so far; "memory" in the file
