@@ -63,8 +63,8 @@ TEST(StepMetrics, EveryNameHasItsMember) {
       {"floored", &M::floored},
       {"teacher_calls", &M::teacher_calls},
       {"teacher_tokens", &M::teacher_tokens}};
-  EXPECT_EQ(values.size() + counts.size() + 6, step_metric_fields().size())
-      << "teachers, engine_gap, servers, validity, time, memory";
+  EXPECT_EQ(values.size() + counts.size() + 7, step_metric_fields().size())
+      << "teachers, engine_gap, servers, validity, exchange, time, memory";
   M metrics;
   for (std::size_t i = 0; i < values.size(); ++i) metrics.*values[i].second = 0.5 + static_cast<double>(i);
   for (std::size_t i = 0; i < counts.size(); ++i)
@@ -86,12 +86,12 @@ TEST(StepMetrics, HaveThePromisedNames) {
   std::vector<std::string> names;
   const Json line = json_of({});
   for (const auto& item : line.items()) names.push_back(item.key());
-  EXPECT_THAT(names, testing::ElementsAre("budget", "capture_error", "clip_ratio", "concentration",
-                                          "coverage", "engine_gap", "entropy", "floored", "grad_norm", "loss",
-                                          "lr", "mass", "memory", "policy_entropy", "response_tokens",
-                                          "routed_share", "saturated", "servers", "skipped_updates", "step",
-                                          "student_mass", "teacher_calls", "teacher_entropy", "teacher_mass",
-                                          "teacher_tokens", "teachers", "time", "tokens", "validity"));
+  EXPECT_THAT(names, testing::ElementsAre(
+                         "budget", "capture_error", "clip_ratio", "concentration", "coverage", "engine_gap",
+                         "entropy", "exchange", "floored", "grad_norm", "loss", "lr", "mass", "memory",
+                         "policy_entropy", "response_tokens", "routed_share", "saturated", "servers",
+                         "skipped_updates", "step", "student_mass", "teacher_calls", "teacher_entropy",
+                         "teacher_mass", "teacher_tokens", "teachers", "time", "tokens", "validity"));
   EXPECT_EQ(names.size(), step_metric_fields().size());
   for (const Field<StepMetrics>& field : step_metric_fields()) EXPECT_FALSE(field.help.empty()) << field.name;
 }
