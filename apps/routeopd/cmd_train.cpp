@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <optional>
 
 #include "command.h"
 #include "progress.h"
@@ -46,7 +45,8 @@ struct TrainResult {
   std::int64_t steps_made = 0;
 };
 
-// What a run is made of, read and checked before its first step.
+// What a run is made of, read and checked before its first step. It stays where it is: engines refer to the
+// models of its inputs.
 struct Prepared {
   train::Recipe recipe;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
@@ -87,10 +87,10 @@ TrainResult train_with_progress(Prepared& run, const TrainArguments& arguments) 
   return result;
 }
 
-// None where the command only looks: what it shows is printed.
-std::optional<Prepared> prepared(const TrainArguments& arguments) {
-  Prepared run;
-  train::Recipe& recipe = run.recipe;
+// Null where the command only looks: what it shows is printed.
+std::unique_ptr<Prepared> prepared(const TrainArguments& arguments) {
+  auto run = std::make_unique<Prepared>();
+  train::Recipe& recipe = run->recipe;
   recipe = read_recipe(arguments);
   const bool only_looks = arguments.show_recipe || arguments.dry_run;
   const bool leads = ranks::world().leads();
@@ -98,31 +98,31 @@ std::optional<Prepared> prepared(const TrainArguments& arguments) {
   train::check_recipe(recipe);
   if (arguments.show_recipe) {
     if (leads) std::cout << train::recipe_text(recipe);
-    return std::nullopt;
+    return nullptr;
   }
   const auto tokenizer_of = [&] { return std::make_unique<tokenizer::Tokenizer>(recipe.student.path); };
-  run.tokenizer = formats::naming("[student] path", tokenizer_of);
-  train::RunPrompts prompts = train::read_run_prompts(recipe, *run.tokenizer);
+  run->tokenizer = formats::naming("[student] path", tokenizer_of);
+  train::RunPrompts prompts = train::read_run_prompts(recipe, *run->tokenizer);
   run::Plan plan = run::plan_run(recipe, prompts);
   plan.available_bytes /= ranks_here();
   if (arguments.dry_run) {
     if (leads)
       std::cout << (arguments.output.json ? run::plan_json(plan).dump() + "\n"
                                           : run::plan_text(plan, recipe));
-    return std::nullopt;
+    return nullptr;
   }
   if (!arguments.allow_overcommit) run::check_memory(plan);
-  run.inputs = train::load_inputs(recipe, *run.tokenizer, std::move(prompts));
-  train::check_inputs(recipe, run.inputs);
-  run.evaluator = std::make_unique<run::SuiteEvaluator>(recipe, *run.tokenizer);
-  run.engines = train::make_engines(recipe, run.inputs, ranks::world());
+  run->inputs = train::load_inputs(recipe, *run->tokenizer, std::move(prompts));
+  train::check_inputs(recipe, run->inputs);
+  run->evaluator = std::make_unique<run::SuiteEvaluator>(recipe, *run->tokenizer);
+  run->engines = train::make_engines(recipe, run->inputs, ranks::world());
   return run;
 }
 
 void run_train(TrainArguments& arguments) {
   ranks::Group& group = ranks::world();
   if (!group.leads()) arguments.output = {.quiet = true, .json = false};
-  std::optional<Prepared> run;
+  std::unique_ptr<Prepared> run;
   ranks::together(group, [&] { run = prepared(arguments); });
   if (!run) return;
   const train::Recipe& recipe = run->recipe;
