@@ -31,10 +31,9 @@ def main(arguments):
     torch.distributed.init_process_group(backend, timeout=timeout)
     if arguments[:1] == ["train"] and int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0:
         arguments = [word for word in arguments if word != "--resume"] + ["--resume"]
-    words = [word.encode() for word in ["routeopd", *arguments]]
-    name = torch.distributed.group.WORLD.group_name.encode()
-    code = ctypes.CDLL(library).routeopd_ranks(name, len(words), (ctypes.c_char_p * len(words))(*words))
-    os._exit(code)  # what the group still holds may wait for ranks that are gone
+    argv = (ctypes.c_char_p * (1 + len(arguments)))(b"routeopd", *map(os.fsencode, arguments))
+    group = torch.distributed.group.WORLD.group_name.encode()
+    os._exit(ctypes.CDLL(library).routeopd_ranks(group, len(argv), argv))  # without waiting for ranks that are gone
 
 
 if __name__ == "__main__":
