@@ -168,14 +168,6 @@ void bench_streaming(Bench& bench, const Shape& shape) {
   }
 }
 
-// x W^T with panels, which are dealt to threads.
-void multiply_all(const kernels::Product& product, const at::Tensor& x_MK, at::Tensor& y_MN) {
-  at::parallel_for(0, product.weight.panel_count, 1, [&](std::int64_t begin, std::int64_t end) {
-    kernels::multiply_panels(product, x_MK.const_data_ptr<float>(), x_MK.size(0), x_MK.size(1), begin, end,
-                             y_MN.data_ptr<float>(), y_MN.size(1));
-  });
-}
-
 void bench_packed(Bench& bench) {
   constexpr std::int64_t kIn = 1536, kOut = 8192;
   const at::Tensor weight = at::randn({kOut, kIn}).mul_(0.05);
@@ -190,7 +182,7 @@ void bench_packed(Bench& bench) {
       const at::Tensor input = at::randn({rows, kIn});
       const int repeat = static_cast<int>(std::max<std::int64_t>(1, 256 / rows));
       at::Tensor ours = at::empty({rows, kOut}), plain, other;
-      multiply_all(panels[0], input, ours);
+      model::multiply(panels[0], input, ours);
       const auto check =
           agreed("output", (ours - at::linear(input, weight)).abs().max().item<double>(), 2e-4);
       const auto repeated = [&](const auto& work) {
@@ -199,7 +191,7 @@ void bench_packed(Bench& bench) {
         };
       };
       const auto medians = interleaved_medians(std::max(bench.options().rounds, 15),
-                                               {repeated([&] { multiply_all(panels[0], input, ours); }),
+                                               {repeated([&] { model::multiply(panels[0], input, ours); }),
                                                 repeated([&] { plain = at::linear(input, weight); }),
                                                 repeated([&] { other = onednn.apply(input); })});
       const double flop = 2.0 * static_cast<double>(rows * kIn * kOut) * repeat / 1e9;

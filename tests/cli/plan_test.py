@@ -92,6 +92,7 @@ class Plan(unittest.TestCase):
         plan = self.json(LAB, "--gpu", "this-cpu", *settings)
         self.assertIn("measured now", plan["device"]["source"])
         self.assertGreater(plan["device"]["float32_flops"], 1e8)
+        self.assertGreater(plan["device"]["engine_flops"], 1e8)
         self.assertGreater(plan["device"]["bandwidth"], 1e8)
         parts = {p["name"]: p["bytes"] for p in plan["memory"]["parts"]}
         self.assertEqual(plan["memory"]["host_bytes"], 0)

@@ -3,12 +3,15 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <vector>
 
 #include "routeopd/base/system.h"
+#include "routeopd/model/inference/packed_matrix.h"
 
 namespace routeopd::run {
 namespace {
@@ -35,15 +38,23 @@ double least_seconds(const Work& work) {
 }  // namespace
 
 scale::Device measured_cpu() {
+  const c10::NoGradGuard no_grad;
   constexpr std::int64_t kRows = 512, kInputs = 1536, kOutputs = 1536;  // as large as a learner's products
+  constexpr double kOperations = 2.0 * kRows * kInputs * kOutputs;
   const at::Tensor x = at::ones({kRows, kInputs}), weight = at::ones({kOutputs, kInputs});
-  const double products = 2.0 * kRows * kInputs * kOutputs / least_seconds([&] { at::linear(x, weight); });
+  const double products = kOperations / least_seconds([&] { at::linear(x, weight); });
+  std::vector<model::PanelSource> source(1);
+  source[0].add_rows(weight, {});
+  const model::PackedMatrices panels(source, model::WeightStorage::kFloat32);
+  at::Tensor y = at::empty({kRows, kOutputs});
+  const double engine = kOperations / least_seconds([&] { model::multiply(panels[0], x, y); });
   const at::Tensor floats = at::ones({kReadFloats});
   const double bandwidth = 4.0 * kReadFloats / least_seconds([&] { floats.sum(); });
   return {.name = std::string(scale::kThisCpu),
           .kind = scale::DeviceKind::kCpu,
           .bfloat16 = products,
           .float32 = products,
+          .engine = engine,
           .memory = static_cast<double>(available_bytes()),
           .bandwidth = bandwidth,
           .link = kNetwork,

@@ -16,6 +16,7 @@ struct Device {
   std::string name;  // as --gpu takes it
   DeviceKind kind = DeviceKind::kGpu;
   double bfloat16 = 0, float32 = 0;  // FLOP/s of dense matrix products (float32: TF32 on GPUs)
+  double engine = 0;                 // of the engine's own products; 0: those above
   double memory = 0;                 // bytes
   double bandwidth = 0;              // of that memory, bytes/s
   double link = 0;                   // to devices of the same machine, bytes/s each way
@@ -25,6 +26,7 @@ struct Device {
 
   // Of products whose operands have `bytes` bytes a number, 2 or 4.
   double products(double bytes) const { return bytes <= 2 ? bfloat16 : float32; }
+  double engine_products(double bytes) const { return engine > 0 ? engine : products(bytes); }
 
   // Between `devices` of them: the slowest link that a ring passes.
   double ring(std::int64_t devices) const { return devices <= per_machine ? link : network; }

@@ -22,9 +22,12 @@ std::string whole(double number) {
 }
 
 std::string device_text(const Device& device) {
+  const std::string engine =
+      device.engine > 0 ? fmt::format(", {:.4g} in the engine", device.engine / 1e12) : "";
   return fmt::format(
-      "{}: {:.4g} TFLOP/s bfloat16, {:.4g} float32, {}, {:.4g} GB/s; links {:.4g} GB/s, network {:.4g} GB/s",
-      device.name, device.bfloat16 / 1e12, device.float32 / 1e12, bytes_text(device.memory),
+      "{}: {:.4g} TFLOP/s bfloat16, {:.4g} float32{}, {}, {:.4g} GB/s; links {:.4g} GB/s, network {:.4g} "
+      "GB/s",
+      device.name, device.bfloat16 / 1e12, device.float32 / 1e12, engine, bytes_text(device.memory),
       device.bandwidth / 1e9, device.link / 1e9, device.network / 1e9);
 }
 
@@ -128,6 +131,7 @@ Json prediction_json(const Prediction& p) {
            {{"name", device.name},
             {"bfloat16_flops", device.bfloat16},
             {"float32_flops", device.float32},
+            {"engine_flops", device.engine > 0 ? Json(device.engine) : Json()},
             {"memory_bytes", device.memory},
             {"bandwidth", device.bandwidth},
             {"link", device.link},

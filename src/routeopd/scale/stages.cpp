@@ -16,7 +16,7 @@ constexpr double kOptimizerBytes = 7 * kFloatBytes;
 constexpr double kMostGroups = 4096;
 
 double reading_rate(const Assumptions& assumptions, const Device& device, double bytes) {
-  return assumptions.reading * device.products(bytes);
+  return assumptions.reading * device.engine_products(bytes);
 }
 
 }  // namespace

@@ -145,4 +145,11 @@ std::int64_t PackedMatrices::bytes() const {
   return bytes;
 }
 
+void multiply(const kernels::Product& product, const at::Tensor& x_MK, at::Tensor& y_MN) {
+  at::parallel_for(0, product.weight.panel_count, 1, [&](std::int64_t begin, std::int64_t end) {
+    kernels::multiply_panels(product, x_MK.const_data_ptr<float>(), x_MK.size(0), x_MK.size(1), begin, end,
+                             y_MN.data_ptr<float>(), y_MN.size(1));
+  });
+}
+
 }  // namespace routeopd::model

@@ -59,4 +59,7 @@ class PackedMatrices {
   std::vector<kernels::Product> products_;
 };
 
+// y_MN = x_MK W^T, with panels dealt to threads.
+void multiply(const kernels::Product& product, const at::Tensor& x_MK, at::Tensor& y_MN);
+
 }  // namespace routeopd::model
