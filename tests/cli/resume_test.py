@@ -195,6 +195,16 @@ class Plan(Case):
         self.assertEqual(missing.returncode, 1)
         self.assertEqual(missing.stderr.count("\n"), 1)
 
+    def test_the_peak_is_at_most_what_was_planned(self):
+        """A whole step of the recipe, whose activations are more than the program itself."""
+        plan = json.loads(run("train", RECIPE, "--dry-run", "--json").stdout)
+        self.assertGreater(plan["peak_bytes"], plan["total_bytes"])
+        answer = run("train", RECIPE, "--out", self.path / "run", "--set", "train.steps=1", "--quiet")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        peak = json.loads((self.path / "run" / "metrics.jsonl").read_text())["memory"]["peak_bytes"]
+        self.assertLess(peak, 1.1 * plan["peak_bytes"])
+        self.assertGreater(peak, plan["peak_bytes"] - plan["memory"]["activations"], "the test can see a part that is not planned")
+
     def test_what_cannot_fit_is_refused(self):
         """The support of all ids at a million states: a terabyte and more, with the numbers and a way around."""
         huge = ["--set", "objective.arm=union_rkl", "--set", "objective.k=full", "--set", "rollout.prompts_per_step=4000",

@@ -81,6 +81,7 @@ class Planner {
     learner();
     measurements();
     plan_.available_bytes = available_bytes();
+    plan_.program_bytes = resident_bytes();
     plan_.device_available_bytes = device_available_bytes();
     return plan_;
   }
@@ -399,6 +400,8 @@ std::string plan_text(const Plan& plan, const train::Recipe& recipe) {
       memory_text(plan.memory, plan.available_bytes, device ? " of the host" : "",
                   "smaller [rollout] max_new_tokens or prompts_per_step, a smaller [objective] k or [train] "
                   "micro_tokens, or recompute = true");
+  text += fmt::format("  {:<26}{:>10}  with the {} that the program takes already\n", "the process at its peak",
+                      byte_text(plan.peak_bytes()), byte_text(plan.program_bytes));
   if (device)
     text +=
         memory_text(plan.device_memory, plan.device_available_bytes, " of " + recipe.student.device,
@@ -429,6 +432,7 @@ Json plan_json(const Plan& plan) {
           {"memory", memory_json(plan.memory)},
           {"total_bytes", plan.total_bytes()},
           {"available_bytes", plan.available_bytes},
+          {"peak_bytes", plan.peak_bytes()},
           {"device_memory", memory_json(plan.device_memory)},
           {"device_total_bytes", plan.device_total_bytes()},
           {"device_available_bytes", plan.device_available_bytes},

@@ -47,6 +47,7 @@ struct Plan {
 
   std::vector<MemoryPart> memory;    // of the host
   std::int64_t available_bytes = 0;  // 0: not known
+  std::int64_t program_bytes = 0;    // that the process takes already: code, libraries, prompts
 
   // What the learner has on a device of its own; empty where that is the CPU.
   std::vector<MemoryPart> device_memory;
@@ -54,6 +55,7 @@ struct Plan {
 
   std::int64_t total_bytes() const;
   std::int64_t device_total_bytes() const;
+  std::int64_t peak_bytes() const { return total_bytes() + program_bytes; }  // of the process, at most
   bool fits_host() const { return available_bytes == 0 || total_bytes() <= available_bytes; }
   bool fits_device() const {
     return device_available_bytes == 0 || device_total_bytes() <= device_available_bytes;
