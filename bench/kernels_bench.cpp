@@ -2,8 +2,11 @@
 // ratios, checked and interleaved, come from `routeopd bench`.
 // SPDX-License-Identifier: Apache-2.0
 #include <benchmark/benchmark.h>
+#include <hwy/targets.h>
 
+#include <algorithm>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "routeopd/kernels/dense_rows.h"
@@ -48,18 +51,34 @@ void UnionImbalance(benchmark::State& state) {
 }
 BENCHMARK(UnionImbalance)->Arg(64)->Arg(1024)->Arg(151936);
 
-void TopkLogsumexp(benchmark::State& state) {
-  const std::vector<float> row = random_row(static_cast<std::size_t>(state.range(0)));
-  std::vector<float> values(32);
-  std::vector<std::int32_t> ids(32);
-  float lse = 0;
+// Rows of V logits, k of each: many rows in turn, so that no branch is learned by heart.
+void TopkLogsumexp(benchmark::State& state, std::int64_t target) {
+  const std::int64_t cols = state.range(0), rows = std::max<std::int64_t>(16, (1 << 20) / cols);
+  const auto k = static_cast<std::int32_t>(state.range(1));
+  const std::vector<float> logits = random_row(static_cast<std::size_t>(rows * cols));
+  std::vector<float> values(static_cast<std::size_t>(rows * k)), lse(static_cast<std::size_t>(rows));
+  std::vector<std::int32_t> ids(values.size());
+  hwy::SetSupportedTargetsForTest(target);
   for (auto _ : state) {
-    kernels::topk_logsumexp(row.data(), 1, state.range(0), state.range(0), 32, values.data(), ids.data(),
-                            &lse);
-    benchmark::DoNotOptimize(lse);
+    kernels::topk_logsumexp(logits.data(), rows, cols, cols, k, values.data(), ids.data(), lse.data());
+    benchmark::DoNotOptimize(lse.data());
   }
+  hwy::SetSupportedTargetsForTest(0);
+  state.counters["ns/row"] =
+      benchmark::Counter(static_cast<double>(rows) * 1e-9,
+                         benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
-BENCHMARK(TopkLogsumexp)->Arg(4096)->Arg(49152)->Arg(151936);
+
+// TopkLogsumexp/AVX2/300/32: one per instruction set of this machine, V and k.
+const bool registered = [] {
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    const std::string name = std::string("TopkLogsumexp/") + hwy::TargetName(target);
+    auto* const topk = benchmark::RegisterBenchmark(
+        name.c_str(), [target](benchmark::State& state) { TopkLogsumexp(state, target); });
+    topk->ArgsProduct({{300, 2048, 49152, 151936}, {8, 12, 16, 20, 24, 28, 32, 48, 64}});
+  }
+  return true;
+}();
 
 void RowSoftmaxGradient(benchmark::State& state) {
   const std::vector<float> row = random_row(static_cast<std::size_t>(state.range(0)));

@@ -117,9 +117,9 @@ class RowTopkOnTarget : public ::testing::TestWithParam<std::int64_t> {
 
 TEST_P(RowTopkOnTarget, EqualsTheReferenceInEveryOrderAndSize) {
   for (const Pattern& pattern : patterns()) {
-    for (const std::int64_t n : {1, 7, 31, 4095, 4096, 4097, 49152}) {
+    for (const std::int64_t n : {1, 7, 31, 64, 100, 300, 1023, 4095, 4096, 4097, 49152}) {
       const std::vector<float> row = make_row(pattern, n);
-      for (const std::int32_t k : {1, 2, 31, 32, 64, 200}) {
+      for (const std::int32_t k : {1, 2, 16, 31, 32, 64, 200}) {
         SCOPED_TRACE(pattern.name + ", n = " + std::to_string(n) + ", k = " + std::to_string(k));
         const Answer expected = answer_of(&reference_topk_logsumexp, row, 1, n, n, k);
         const Answer actual = answer_of(&topk_logsumexp, row, 1, n, n, k);
@@ -132,6 +132,23 @@ TEST_P(RowTopkOnTarget, EqualsTheReferenceInEveryOrderAndSize) {
           ASSERT_NEAR(actual.lse[0], expected.lse[0], ulp + tolerance());
         }
       }
+    }
+  }
+}
+
+// A short row has few maxima, of which the k-th largest may be none, or so low that every value is a candidate.
+// The states have room for all of them, so that what was not dropped on the way is what was collected.
+TEST_P(RowTopkOnTarget, CollectsFewMoreThanKOfAShortRow) {
+  std::mt19937 random(7);
+  for (const std::int32_t k : {8, 16, 24, 32, 48, 64}) {
+    for (std::int64_t n = k + k / 2; n < row_topk_capacity(k); n += 5) {
+      std::vector<float> row(static_cast<std::size_t>(n));
+      for (float& value : row) value = normal(random);
+      std::vector<std::uint64_t> keys(static_cast<std::size_t>(row_topk_capacity(k)));
+      RowTopk top(keys.data(), k);
+      LogSum sum;
+      row_topk_scan(&top, &sum, row.data(), 1, n, n, 0);
+      EXPECT_LE(top.count, k + k / 2) << "k = " << k << ", n = " << n;
     }
   }
 }

@@ -2,7 +2,8 @@
 // The first pass stores the lane-wise maxima of groups of 16 vectors: 256 distinct values of the sub-tile,
 // whatever the vector length. If k of them beat the row's threshold, the k-th largest of them is a lower
 // bound of the k-th largest value and becomes the threshold. Then less than k lanes hold anything above it,
-// so at most 16 k values of a sub-tile become candidates, in any order of the input; of the values equal to
+// so at most 16 k values of a sub-tile become candidates, in any order of the input (a short first sub-tile
+// has maxima of 4 values or 1, so that k are far from all of them); of the values equal to
 // the threshold only the first k are looked at. The second pass sums the exponentials, from the cache.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/kernels/row_topk.h"
@@ -27,6 +28,7 @@ namespace routeopd::kernels {
 
 constexpr std::size_t kSubtile = 4096;  // 16 KiB
 constexpr std::size_t kGroup = 16;      // vectors under one vector of maxima
+constexpr std::size_t kPerWanted = 4;   // maxima for each of the k values, of a row's first sub-tile
 // Beyond it the exponent no longer fits the rounding trick of exp_sum.
 constexpr float kLargestForVectors = 0x1p20F;
 
@@ -165,10 +167,36 @@ HWY_ATTR std::int32_t count_reaching(const float* maxima, std::size_t count, flo
   return -hn::GetLane(hn::SumOfLanes(di, minus_reaching));
 }
 
+// Stores the maxima of the lanes of every kVectors vectors, a divisor of kGroup, and returns their number.
+template <std::size_t kVectors>
+HWY_ATTR std::size_t finer_maxima(const Subtile& tile, float* maxima) {
+  const Floats d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t count = 0;
+  for (std::size_t g = 0; g < tile.groups; ++g) {
+    const float* from = tile.group(g, lanes);
+    for (std::size_t i = 0; i < kGroup; i += kVectors, count += lanes) {
+      auto largest = hn::LoadU(d, from + i * lanes);
+      for (std::size_t j = i + 1; j < i + kVectors; ++j)
+        largest = hn::Max(hn::LoadU(d, from + j * lanes), largest);
+      hn::Store(largest, d, maxima + count);
+    }
+  }
+  return count;
+}
+
 // Raises the threshold to the k-th largest of the maxima, if that many beat it: bisection over the
 // order-preserving images of floats, at most 32 counts, each of them shorter than one wrong branch of a
-// selection.
-HWY_ATTR void raise_threshold(RowTopk& top, const float* maxima, std::size_t count, float max) {
+// selection. The k-th largest of few maxima is a low bound, or none; so a short row, which no sub-tile
+// before this one has raised a threshold for, is given maxima of fewer values, at least kPerWanted k of them.
+HWY_ATTR void raise_threshold(RowTopk& top, const Subtile& tile, const float* maxima, std::size_t count,
+                              float max) {
+  HWY_ALIGN float finer[kSubtile];
+  const std::size_t enough = kPerWanted * static_cast<std::size_t>(top.k);
+  if (tile.size < kGroup * enough && top.threshold == -std::numeric_limits<float>::infinity()) {
+    count = tile.size < 4 * enough ? finer_maxima<1>(tile, finer) : finer_maxima<4>(tile, finer);
+    maxima = finer;
+  }
   std::uint32_t low = ordered_bits(top.threshold) + 1;  // reached by k or more, if at all
   std::uint32_t high = ordered_bits(max) + 1;           // reached by none
   if (high <= low || count_reaching(maxima, count, ordered_value(low)) < top.k) return;
@@ -242,7 +270,7 @@ HWY_ATTR void scan(RowTopk* states, LogSum* sums, const float* logits, std::int6
       const float max = lane_maxima(tile, maxima);
       const std::int32_t tile_id = first_id + static_cast<std::int32_t>(c);
       if (max > states[r].threshold || (max == states[r].threshold && !states[r].ties_are_late(tile_id))) {
-        raise_threshold(states[r], maxima, tile.groups * hn::Lanes(d), max);
+        raise_threshold(states[r], tile, maxima, tile.groups * hn::Lanes(d), max);
         collect(states[r], tile, maxima, tile_id);
       }
       sums[r].add(entropy ? log_sum<true>(tile, max) : log_sum<false>(tile, max));
