@@ -189,8 +189,8 @@ class GradedAgain(Case):
             line.update(extracted="x", correct=False, format_ok=True)
         (directory / "responses.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         summary = json.loads((directory / "summary.json").read_text())
-        self.assertEqual(summary["extractor"], "math-2")
-        summary["extractor"] = "math-1"
+        self.assertEqual(summary["extractor"], "math-3")
+        summary["extractor"] = "math-2"
         summary["avg"] = 0.0
         for suite in summary["suites"].values():
             suite["avg"] = 0.0
@@ -207,11 +207,11 @@ class GradedAgain(Case):
             self.evaluate(out, "--quiet")
             self.make_older(out, stopped)
             if not stopped:
-                self.refuses(f'extractor is "math-1" in the first and "math-2" in the second; run the `routeopd eval` '
+                self.refuses(f'extractor is "math-2" in the first and "math-3" in the second; run the `routeopd eval` '
                              f'command of {self.path / out} again', "compare", self.path / out, self.path / "whole")
             self.refuses("another decoding.temperature", *self.arguments(out, "--temperature", 0.5))
             answer = self.evaluate(out)
-            self.assertIn("its responses are graded again, by math-2", answer.stderr)
+            self.assertIn("its responses are graded again, by math-3", answer.stderr)
             self.assert_same(out, "whole")
         self.succeeds("compare", self.path / "older-False", self.path / "whole")
 

@@ -132,6 +132,64 @@ TEST(Answer, ExpressionsByNormalFormOrByValue) {
   });
 }
 
+TEST(Answer, SetsOfRealNumbers) {
+  check({
+      {"x>-3", "-2x<6", true},
+      {"\\frac{x}{-2} \\le \\sqrt2", "x \\ge -2\\sqrt2", true},
+      {"(3-\\pi)x > 3-\\pi", "x<1", true},  // a negative factor that is no rational
+      {"(3-\\pi)x > 3-\\pi", "x>1", false},
+      {"2x-x<2", "(-\\infty,2)", true},
+      {"x-x<2", "(-\\infty,2)", false},
+      {"x-x<2", "\\mathbb{R}", false},  // no condition on x
+      {"x^2<4", "(-2,2)", false},       // not solved
+      {"xy<4", "(-\\infty,4)", false},
+      {"ax<2", "x<\\frac2a", false},  // the sign of a is not known
+      {"-\\infty<x<2", "x<2", true},
+      {"-\\infty<x<2", "(-\\infty,2)", true},
+      {"[1,2]\\setminus\\{1,2\\}", "(1,2)", true},
+      {"[1,2]\\setminus\\{1\\}", "(1,2)", false},
+      {"\\mathbb{R}\\setminus\\{\\pm2\\}", "(-\\infty,-2)\\cup(-2,2)\\cup(2,\\infty)", true},
+      {"\\mathbb{R}\\setminus\\{2\\}\\setminus\\{3\\}", "\\mathbb{R}\\setminus\\{3,2\\}", true},
+      {"\\mathbb{R}\\setminus\\{\\sqrt4\\}", "\\mathbb{R}\\setminus\\{2\\}", true},
+      {"\\{1,2,3\\}\\setminus\\{3\\}", "\\{1,2\\}", true},
+      {"\\mathbb{R}\\setminus\\{i\\}", "\\mathbb{R}", false},
+      {"\\mathbb{R}\\setminus\\{\\frac10\\}", "\\mathbb{R}", false},
+      {"\\mathbb{R}\\setminus\\{\\infty\\}", "\\mathbb{R}", false},
+      {"\\mathbb{R}\\setminus\\mathbb{R}", "\\emptyset", true},
+      {"(3,1)\\cup(1,5)", "(1,5)", false},  // no interval
+      {"(-\\infty,2]\\cup[2,\\infty)", "\\mathbb{R}", true},
+      {"(-\\infty,2]\\cup[2,\\infty)", "(-\\infty,3)\\cup[3,\\infty)", true},
+      {"x<2 \\text{ or } x>2", "\\mathbb{R}\\setminus\\{2\\}", true},
+      {"x<2 \\lor x>2", "(-\\infty,2)\\cup(2,\\infty)", true},
+      {"x<2 \\text{ and } x>2", "\\mathbb{R}\\setminus\\{2\\}", false},
+      {"x<3 \\text{ and } x>2", "\\mathbb{R}", false},
+      {"x<3, x>2", "(-\\infty,2]\\cup[2,\\infty)", false},  // a comma leaves it open
+      {"x \\ne 2", "\\{x \\mid x \\ne 2\\}", true},
+      {"y \\ne 2", "\\{x \\mid x \\ne 2\\}", false},
+      {"x \\ne 2", "(2,\\infty)", false},
+      {"\\{x \\mid x=2 \\text{ or } x=3\\}", "\\{2,3\\}", true},
+      {"\\{x \\mid x=2, x=3\\}", "\\{2,3\\}", false},
+      {"\\{x \\mid x=2, x=3\\}", "\\emptyset", true},
+      {"\\{x\\in(0,5) \\mid x>2\\}", "(2,5)", true},
+      {"\\{x\\in(0,5) \\mid x>2\\}", "(2,\\infty)", false},
+      {"\\{x \\mid x>a\\}", "\\{a \\mid a>x\\}", false},  // both are bound and free
+      {"\\{a \\mid a>b\\}", "\\{x \\mid x>b\\}", true},
+      {"\\{x \\mid x^2<4\\}", "\\{y : y^2-4<0\\}", true},
+      {"\\{x \\mid |x|<4\\}", "\\{y \\mid |y|<4\\}", true},
+      {"\\{x \\mid x^2<4, x^3>1\\}", "\\{x \\mid x^3>1 \\text{ and } x^2<4\\}", true},
+      {"\\{x \\mid x^2<4, x^3>1\\}", "\\{x \\mid x^3>1 \\text{ or } x^2<4\\}", false},
+      {"\\{x \\mid x^2<4, x^3>1\\}", "\\{x \\mid x^2<4\\}", false},
+      {"\\{(x,y) \\mid x<y\\}", "\\{(y,x) \\mid y<x\\}", true},
+      {"\\{(x,y) \\mid x<y\\}", "\\{(y,x) \\mid x<y\\}", false},
+      {"\\{(x,y) \\mid x<y\\}", "\\{x \\mid x<y\\}", false},
+      {"\\{x \\mid 2\\}", "2", false},  // no condition
+      {"\\{x \\mid x>2", "(2,\\infty)", false},
+      {"\\{n\\in\\mathbb{Z} \\mid n>2\\}", "(2,\\infty)", false},
+      {"\\{n\\in\\mathbb{Z} \\mid n>2\\}", "\\{n \\in \\mathbb{Z} \\mid n > 2\\}", true},
+      {"1 - 2", "-1", true},  // no difference of sets
+  });
+}
+
 TEST(Answer, TextAndChoices) {
   check({
       {"\\text{Evelyn}", "\\text{Evelyn}", true},

@@ -127,13 +127,13 @@ TEST(Compare, RefusesToMixExtractorsAndSaysWhatToDo) {
     return error_of([&] { compare_runs(a, b, {.draws = 10}); });
   };
   const std::string begins =
-      "runs/a and runs/b cannot be compared: extractor is \"math-1\" in the first and \"math-2\" in the "
+      "runs/a and runs/b cannot be compared: extractor is \"math-2\" in the first and \"math-3\" in the "
       "second; run the `routeopd eval` command of runs/a again, ";
-  EXPECT_EQ(error_with("math-1", "math-2"),
-            begins + "which samples nothing and grades the responses by math-2");
-  EXPECT_THAT(error_with("math-2", "math-1"), HasSubstr("command of runs/b again"));
-  EXPECT_THAT(error_with("math-0", "math-1"), HasSubstr("command of runs/a and runs/b again"));
-  EXPECT_EQ(error_with("math-1", "math-1"), "");
+  EXPECT_EQ(error_with("math-2", "math-3"),
+            begins + "which samples nothing and grades the responses by math-3");
+  EXPECT_THAT(error_with("math-3", "math-2"), HasSubstr("command of runs/b again"));
+  EXPECT_THAT(error_with("math-1", "math-2"), HasSubstr("command of runs/a and runs/b again"));
+  EXPECT_EQ(error_with("math-2", "math-2"), "");
 }
 
 TEST(Compare, RefusesRunsOfAnotherProtocolAndSaysWhere) {

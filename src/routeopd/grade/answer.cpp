@@ -138,6 +138,10 @@ bool equivalent(const Answer& reference, const Answer& given) {
   return !wanted.tree && math::bare_text(wanted.text) == math::bare_text(found.text);
 }
 
+bool interchangeable(const Answer& one, const Answer& other) {
+  return equivalent(one, other) && equivalent(other, one);
+}
+
 Grade grade_response(std::string_view response, std::string_view answer, bool in_thought) {
   Extracted found = extracted_answer(response, in_thought);
   Grade grade;

@@ -9,7 +9,7 @@
 namespace routeopd::grade {
 
 // Names the way answers are found and compared: two runs compare only when it is the same.
-inline constexpr const char* kExtractor = "math-2";
+inline constexpr const char* kExtractor = "math-3";
 
 struct Extracted {
   std::string text{};     // the answer as written, trimmed; empty where there is none
@@ -60,7 +60,7 @@ class Answer {
   const std::string& key() const;
 
   // Whether `given` is right where `reference` is wanted. Not symmetric: 10 is right where 10\% is wanted,
-  // but not the other way round.
+  // but not the other way round. Votes are for interchangeable() answers.
   friend bool equivalent(const Answer& reference, const Answer& given);
 
  private:
@@ -69,5 +69,8 @@ class Answer {
 };
 
 bool equivalent(const Answer& reference, const Answer& given);
+
+// Whether each is right where the other is wanted: for two answers of which neither is known to be right.
+bool interchangeable(const Answer& one, const Answer& other);
 
 }  // namespace routeopd::grade

@@ -45,7 +45,7 @@ Table table_of(std::span<const EvalResponse> responses) {
 }
 
 // Whether the vote of samples 0 … k-1 of one problem is right, for k = 1 … S. A sample votes for the first
-// candidate that its answer is equivalent to.
+// candidate that its answer is interchangeable with.
 std::vector<bool> votes(std::span<const EvalResponse* const> responses_S) {
   struct Candidate {
     Answer answer;
@@ -61,7 +61,7 @@ std::vector<bool> votes(std::span<const EvalResponse* const> responses_S) {
       const auto [known, is_new] = by_key.try_emplace(answer.key(), candidates.size());
       if (is_new) {
         const auto same = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
-          return equivalent(candidate.answer, answer);
+          return interchangeable(candidate.answer, answer);
         });
         known->second = static_cast<std::size_t>(same - candidates.begin());
         if (same == candidates.end()) candidates.push_back({std::move(answer), response->correct, 0});

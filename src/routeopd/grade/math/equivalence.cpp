@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "routeopd/grade/ascii.h"
+#include "routeopd/grade/math/real_sets.h"
 #include "routeopd/grade/math/relations.h"
 #include "routeopd/grade/math/scalar.h"
 
@@ -148,6 +149,10 @@ bool same_plain(const Node& reference, const Node& given, Budget& budget) {
 
 bool compare(const Node& reference, const Node& given, Budget& budget);
 
+bool spans(const Node& node) {
+  return node.kind == Kind::kUnion || node.kind == Kind::kBracket;
+}
+
 bool compare_relation(const Node& reference, const Node& given, Budget& budget) {
   const bool wanted = reference.kind == Kind::kRelation;
   const bool found = given.kind == Kind::kRelation;
@@ -160,11 +165,14 @@ bool compare_relation(const Node& reference, const Node& given, Budget& budget) 
   if (found) {
     if (is_equation(given)) return compare(reference, given.parts.back(), budget);
     const auto interval = interval_of(given);
-    return interval && compare(reference, *interval, budget);
+    if (interval) return compare(reference, *interval, budget);
+    return spans(reference) && same_real_set(reference, given, budget);
   }
   if (is_assignment(reference)) return compare(reference.parts.back(), given, budget);
+  if (is_equation(reference)) return false;
   const auto interval = interval_of(reference);
-  return interval && compare(*interval, given, budget);
+  if (interval) return compare(*interval, given, budget);
+  return spans(given) && same_real_set(reference, given, budget);
 }
 
 // 3:4 is 3/4.
@@ -201,13 +209,24 @@ bool compare(const Node& reference, const Node& given, Budget& budget) {
     return compare(reference, quotient_of(given), budget);
   const bool plural = reference.kind == Kind::kList || given.kind == Kind::kList ||
                       reference.kind == Kind::kSet || given.kind == Kind::kSet;
-  const auto spans = [](const Node& node) {
-    return node.kind == Kind::kUnion || node.kind == Kind::kBracket;
-  };
   if (plural && (spans(reference) || spans(given))) {  // x < 2 or x > 3
     const auto interval = interval_of(spans(reference) ? given : reference);
-    if (interval && spans(reference)) return compare(reference, *interval, budget);
-    if (interval) return compare(*interval, given, budget);
+    const bool in_parts = reference.kind == Kind::kUnion || given.kind == Kind::kUnion;
+    const Node& wanted = interval && !spans(reference) ? *interval : reference;
+    const Node& found = interval && spans(reference) ? *interval : given;
+    if (interval)
+      return (in_parts && in_any_order(wanted.parts, found.parts, budget)) ||
+             same_real_set(reference, given, budget);
+  }
+  if ((reference.kind == Kind::kUnion || given.kind == Kind::kUnion) &&
+      same_real_set(reference, given, budget)) {
+    return true;
+  }
+  if (is_described_set(reference) || is_described_set(given)) {
+    const auto names_it = [](const Node& node) {
+      return node.kind == Kind::kRelation && (node.name == "e" || is_equation(node));
+    };
+    if (!names_it(reference) && !names_it(given)) return same_described_set(reference, given, budget);
   }
   if (!plural && (reference.kind == Kind::kRelation || given.kind == Kind::kRelation)) {
     return compare_relation(reference, given, budget);

@@ -34,10 +34,15 @@ enum class Kind : std::uint8_t {
   kRelation,   // name: one of = < > l (<=) g (>=) ! ~ : e (element of) between each two parts
   kBracket,    // name: the two brackets, of ( [ < and ) ] >; a tuple, an interval, a vector
   kSet,        // braces
-  kList,       // separated by commas, semicolons, "and", "or", without brackets
+  kList,       // separated by commas, semicolons, "and", "or", without brackets; places: kJoined…
   kUnion,      //
+  kExcept,     // a set, and what is taken from it
+  kBuilder,    // the variable, or a tuple of them; the condition, which may be a list; the domain, if any
   kMatrix,     // row by row; places: columns
 };
+
+// What stands between the parts of a list. Commas alone leave it open whether all are meant or any.
+inline constexpr int kJoinedByCommas = -1, kJoinedByOr = 1, kJoinedByAnd = 2;  // 3: by both
 
 struct Node {
   Kind kind = Kind::kNumber;

@@ -39,18 +39,24 @@ class Parser : private TokenCursor {
   }
 
  private:
-  std::vector<Node> items() {
+  // `joined`: null, or where it is kept what stands between them.
+  std::vector<Node> items(int* joined = nullptr) {
     std::vector<Node> all;
+    int by = 0;
     do all.push_back(relation());
-    while (take_separator());
+    while (take_separator(by));
+    if (joined != nullptr) *joined = by == 0 ? kJoinedByCommas : by;
     return all;
   }
 
   Node list() {
     const Level level(*this);
-    std::vector<Node> all = items();
+    int joined = kJoinedByCommas;
+    std::vector<Node> all = items(&joined);
     if (all.size() == 1) return std::move(all.front());
-    return branch(Kind::kList, std::move(all));
+    Node node = branch(Kind::kList, std::move(all));
+    node.places = joined;
+    return node;
   }
 
   // The operator of a relation at this place, 0 if there is none.
@@ -84,9 +90,20 @@ class Parser : private TokenCursor {
 
   Node set_union() {
     std::vector<Node> parts = listed(sum());
-    while (take_command("cup")) parts.push_back(sum());
-    if (parts.size() == 1) return std::move(parts.front());
-    return branch(Kind::kUnion, std::move(parts));
+    const auto united = [&parts] {
+      if (parts.size() == 1) return std::move(parts.front());
+      return branch(Kind::kUnion, std::move(parts));
+    };
+    for (;;) {
+      if (take_command("cup")) {
+        parts.push_back(sum());
+      } else if (take_command("setminus")) {
+        Node left = united();
+        parts = listed(branch(Kind::kExcept, listed(std::move(left), sum())));
+      } else {
+        return united();
+      }
+    }
   }
 
   Node sum() {
@@ -361,6 +378,7 @@ class Parser : private TokenCursor {
     }
     if (name == "lbrace") {
       if (take_command("rbrace")) return leaf(Kind::kSet);
+      if (builder_begins()) return builder();
       std::vector<Node> parts = items();
       if (!take_command("rbrace")) throw Unreadable();
       return branch(Kind::kSet, std::move(parts));
@@ -377,6 +395,40 @@ class Parser : private TokenCursor {
     }
     if (is_function(name)) return call(name);
     throw Unreadable();
+  }
+
+  // Whether a variable, or variables in brackets, with "|", ":" or \in after it come next.
+  bool builder_begins() const {
+    std::size_t ahead = 0;
+    const bool tuple = is_symbol("(");
+    if (tuple) ++ahead;
+    for (;;) {
+      if (here(ahead++).type != Type::kLetter) return false;
+      if (is_symbol("_", ahead) && here(ahead + 1).type != Type::kSymbol) ahead += 2;
+      if (!tuple || !is_symbol(",", ahead)) break;
+      ++ahead;
+    }
+    if (tuple && !is_symbol(")", ahead++)) return false;
+    return is_symbol("|", ahead) || is_symbol(":", ahead) || is_command("in", ahead);
+  }
+
+  Node builder() {
+    const int bars = std::exchange(bars_, 1);  // "|" ends the domain
+    std::vector<Node> parts = listed(base());
+    std::optional<Node> domain;
+    if (take_command("in")) domain = set_union();
+    bars_ = 0;
+    if (!take_symbol("|")) expect_symbol(":");
+    parts.push_back(list());
+    bars_ = bars;
+    const Node& condition = parts.back();
+    const auto is_relation = [](const Node& node) { return node.kind == Kind::kRelation; };
+    const bool relations = condition.kind == Kind::kList
+                               ? std::all_of(condition.parts.begin(), condition.parts.end(), is_relation)
+                               : is_relation(condition);
+    if (!relations || !take_command("rbrace")) throw Unreadable();
+    if (domain) parts.push_back(std::move(*domain));
+    return branch(Kind::kBuilder, std::move(parts));
   }
 
   Node call(std::string name) {

@@ -13,11 +13,12 @@ namespace routeopd::grade::math {
 //
 //   list      relation { , ; and or  relation }
 //   relation  union { = < > \le \ge \ne \approx \in :  union }
-//   union     sum { \cup  sum }
+//   union     sum { \cup \setminus  sum }
 //   sum       [+ - \pm] term { + - \pm \mp  term }
 //   term      factor { * / nothing  factor } [units]
 //   factor    base { ! % ^ ° _ }
 //   base      number, letter, \frac, \sqrt, \binom, function, brackets, |x|, set, matrix, words
+//   set       \{ list \} or \{ variables [\in union] | list \}, with : for |
 //
 // A whole number beside a proper fraction is a mixed number; units and words after a value are dropped. An
 // angle in degrees is the number before the sign, except inside of sin, cos, tan, cot, sec and csc.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "routeopd/grade/math/equivalence.h"
+#include "routeopd/grade/math/real_sets.h"
 #include "routeopd/grade/math/scalar.h"
 
 namespace routeopd::grade::math {
@@ -77,6 +78,12 @@ const Node* variable_of(const Node& relation) {
   return symbol == relation.parts.end() ? nullptr : &*symbol;
 }
 
+// Inequalities that all point the same way.
+bool is_chain(const Node& relation) {
+  return std::all_of(relation.name.begin(), relation.name.end(), less) ||
+         std::all_of(relation.name.begin(), relation.name.end(), greater);
+}
+
 bool same_equation(const Node& reference, const Node& given, Budget& budget) {
   const Node& left = reference.parts.front();
   const Node& right = reference.parts.back();
@@ -112,10 +119,10 @@ std::optional<Node> interval_of(const Node& node) {
 
 bool same_relation(const Node& reference, const Node& given, Budget& budget) {
   if (is_equation(reference) && is_equation(given)) return same_equation(reference, given, budget);
-  if (const auto wanted = one_interval(reference)) {
-    const auto found = one_interval(given);
-    return found && variable_of(reference)->name == variable_of(given)->name &&
-           same_answer(*wanted, *found, budget);
+  const auto wanted = one_interval(reference);
+  const auto found = wanted ? one_interval(given) : std::nullopt;
+  if (found) {
+    return variable_of(reference)->name == variable_of(given)->name && same_answer(*wanted, *found, budget);
   }
   if (reference.name.size() == 1 && given.name.size() == 1) {
     const char op = reference.name.front();
@@ -132,6 +139,8 @@ bool same_relation(const Node& reference, const Node& given, Budget& budget) {
                          difference(given.parts[0], given.parts[1]), budget) != 0;
     }
   }
+  if (is_chain(reference) && is_chain(given) && same_real_set(reference, given, budget))
+    return true;  // -4 < 2x < 6 and -2 < x < 3
   if (reference.name != given.name) return false;
   for (std::size_t i = 0; i < reference.parts.size(); ++i) {
     if (!same_answer(reference.parts[i], given.parts[i], budget)) return false;

@@ -53,9 +53,11 @@ class TokenCursor {
     if (!take_symbol(text)) throw Unreadable();
   }
 
-  bool take_separator() {
+  // Adds kJoinedByOr or kJoinedByAnd to `joined` where such a word is taken.
+  bool take_separator(int& joined) {
     bool taken = take_symbol(",") || take_symbol(";");
     while (here().type == Type::kConjunction) {  // ", and"
+      joined |= here().text == "or" ? kJoinedByOr : kJoinedByAnd;
       ++at_;
       taken = true;
     }

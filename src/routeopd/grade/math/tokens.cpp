@@ -59,8 +59,12 @@ constexpr std::array kRenamed = {Entry{"dfrac", "frac"},
                                  Entry{"sim", "approx"},
                                  Entry{"varphi", "phi"},
                                  Entry{"varepsilon", "epsilon"},
+                                 Entry{"smallsetminus", "setminus"},
+                                 Entry{"backslash", "setminus"},
                                  Entry{"dots", "ldots"},
                                  Entry{"cdots", "ldots"}};
+constexpr std::array kConjunctions = {Entry{"lor", "or"}, Entry{"vee", "or"}, Entry{"land", "and"},
+                                      Entry{"wedge", "and"}};
 constexpr std::array<std::string_view, 25> kGreek = {
     "alpha", "beta",   "gamma", "delta", "epsilon", "zeta", "eta",   "theta", "iota",
     "kappa", "lambda", "mu",    "nu",    "xi",      "rho",  "sigma", "tau",   "phi",
@@ -162,7 +166,7 @@ class Lexer {
   bool take_word(std::string_view word) {
     const std::string lowered = lower_case(word);
     if (is_conjunction(lowered)) {
-      add(Type::kConjunction, "and");
+      add(Type::kConjunction, lowered);
     } else if (is_percent(lowered)) {
       add(Type::kSymbol, "%");
     } else if (is_degree(lowered)) {
@@ -216,7 +220,7 @@ class Lexer {
     std::string_view joint = content;  // ", and"
     while (!joint.empty() && (joint.front() == ',' || is_space(joint.front()))) joint.remove_prefix(1);
     if (is_conjunction(joint)) {
-      add(Type::kConjunction, "and");
+      add(Type::kConjunction, joint);
     } else if (word && content.size() > 1 && take_word(content)) {
       if (tokens_.list.back().type == Type::kUnit) tokens_.list.back().type = Type::kWords;
     } else if (word && content.size() == 1) {
@@ -285,6 +289,8 @@ class Lexer {
     }
     if (const std::string_view other = looked_up(kRenamed, name); !other.empty()) name = other;
     if (name == "ldots") throw Unreadable();
+    if (const std::string_view word = looked_up(kConjunctions, name); !word.empty())
+      return add(Type::kConjunction, word);
     if (name == "lbrace" || name == "langle") ++brackets_;
     if (name == "rbrace" || name == "rangle") --brackets_;
     add(among(kGreek, name) ? Type::kLetter : Type::kCommand, name);

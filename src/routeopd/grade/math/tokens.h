@@ -20,6 +20,7 @@ enum class Type : std::uint8_t {
   kSymbol,   // text: one of + - * / ^ _ ( ) [ ] { } < > , ; : = | ! % & '
   kWords,    // text: \text{…}, or a bare word of four letters or more
   kUnit,     // text: a unit as a bare word
+  // text: and, or
   kConjunction,
   kScale,   // value: 10^6 for "million"
   kRow,     // the end of a matrix's row
