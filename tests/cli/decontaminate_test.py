@@ -143,6 +143,24 @@ class Figures(Case):
             self.agrees(train, tests, ("--ngram", 2, 3, "--chars", 4, 9, "--coverage", coverage), words=(2, 3),
                         characters=(4, 9), coverage=coverage)
 
+    def test_rows_of_one_template(self):
+        """Nearly every n-gram is in nearly every problem, so that n-grams are counted by groups, or by those that lack them."""
+        draw = random.Random(6)
+        template = [f"word{i}" for i in range(40)]
+
+        def text():
+            words = list(template)
+            for _ in range(draw.randrange(4)):
+                words[draw.randrange(len(words))] = str(draw.randrange(5))
+            begin = draw.randrange(len(words)) if draw.random() < 0.2 else 0
+            return " ".join(words[begin:] * draw.choice((1, 1, 1, 2)))
+
+        for coverage in (0.25, 0.5, 0.9):
+            train = self.write("train.jsonl", *({"problem": text(), "answer": str(draw.randrange(2))} for _ in range(60)))
+            tests = [self.write(f"test{i}.jsonl", *({"problem": text()} for _ in range(size))) for i, size in enumerate((1, 8, 41))]
+            self.agrees(train, tests, ("--ngram", 2, 5, "--chars", 7, 30, "--coverage", coverage), words=(2, 5),
+                        characters=(7, 30), coverage=coverage)
+
     def test_a_file_against_itself_leaves_nothing(self):
         train = self.write("train.jsonl", {"problem": LONG}, {"problem": EIGHT}, {"problem": LONG + " More."})
         figures, _ = self.agrees(train, [train])

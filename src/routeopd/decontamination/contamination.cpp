@@ -57,7 +57,7 @@ Hit& Contamination::found(std::uint32_t problem) {
   return found_[static_cast<std::size_t>(place_of_[problem])];
 }
 
-const std::vector<Hit>& Contamination::check(const RowText& row) {
+std::span<const Hit> Contamination::check(const RowText& row) {
   if (const auto equal = raw_.find(row.raw); equal != raw_.end()) {
     for (const std::uint32_t problem : equal->second) problems_[problem].raw = found(problem).raw = true;
   }
@@ -76,15 +76,18 @@ const std::vector<Hit>& Contamination::check(const RowText& row) {
       largest = std::max(largest, coverage);
     }
   }
-  std::sort(touched_.begin(), touched_.end());
-  hits_.clear();
+  if (!std::is_sorted(touched_.begin(), touched_.end())) std::sort(touched_.begin(), touched_.end());
+  std::size_t hits = 0;
   for (const std::uint32_t problem : touched_) {
     const Hit& candidate = found_[static_cast<std::size_t>(place_of_[problem])];
-    if (candidate.normalised || first_covered(candidate)) hits_.push_back(candidate);
+    if (candidate.normalised || first_covered(candidate)) {
+      if (hits == hits_.size()) hits_.emplace_back();
+      hits_[hits++] = candidate;
+    }
     place_of_[problem] = -1;
   }
   touched_.clear();
-  return hits_;
+  return {hits_.data(), hits};
 }
 
 std::optional<std::size_t> Contamination::first_covered(const Hit& hit) const {

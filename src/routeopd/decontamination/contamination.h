@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -71,7 +72,7 @@ class Contamination {
 
   // Compares a training row with all test problems. Gives the hits in the order of the problems; they are
   // valid until the next call.
-  const std::vector<Hit>& check(const RowText& row);
+  std::span<const Hit> check(const RowText& row);
 
   // What a hit is called: raw, normalised, or the first measure that reaches the threshold.
   std::string kind_of(const Hit& hit) const;
@@ -97,7 +98,7 @@ class Contamination {
 
   std::vector<std::uint32_t> touched_;  // problems that share something with the current row
   std::vector<std::int64_t> place_of_;  // problem -> its place in touched_ and found_; -1
-  std::vector<Hit> found_, hits_;
+  std::vector<Hit> found_, hits_;       // as many as any row had so far: their memory is used again
 };
 
 }  // namespace routeopd::decontamination

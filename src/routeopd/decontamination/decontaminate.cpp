@@ -46,7 +46,7 @@ class Run {
       result_.normalised_sha256 = sha256(result_.normalised_sha256 + row.normal.text);
       raw_.add(row.raw, line->answer);
       group_.push_back(normalised_.add(row.normalised, line->answer));
-      const std::vector<Hit>& hits = contamination_.check(row);
+      const std::span<const Hit> hits = contamination_.check(row);
       contaminated_.push_back(!hits.empty());
       hit_file.assign(hit_file.size(), false);
       for (const Hit& hit : hits) {

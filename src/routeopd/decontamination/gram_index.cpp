@@ -2,6 +2,8 @@
 #include "routeopd/decontamination/gram_index.h"
 
 #include <algorithm>
+#include <unordered_map>
+#include <utility>
 
 #include "routeopd/base/error.h"
 #include "routeopd/base/hashes.h"
@@ -53,6 +55,7 @@ void GramIndex::grow() {
 }
 
 void GramIndex::add(std::string_view text, const Units& units) {
+  ROUTEOPD_INVARIANT(!grouped_);
   if (postings_.size() + units.hashes.size() >= kNone)
     throw UserError("the test files have more than {} n-grams; check fewer at a time", kNone - 1);
   const auto problem = static_cast<std::uint32_t>(grams_of_.size());
@@ -72,31 +75,88 @@ void GramIndex::add(std::string_view text, const Units& units) {
     ++distinct;
   });
   grams_of_.push_back(distinct);
-  slot_of_.push_back(kNone);
+}
+
+void GramIndex::make_groups() {
+  grouped_ = true;
+  const std::size_t problems = grams_of_.size();
+  std::unordered_multimap<std::uint64_t, std::uint32_t> by_hash;
+  std::vector<std::uint32_t> having;  // the problems of an n-gram, in descending order
+  std::vector<std::uint32_t> lacking;
+  for (Gram& gram : grams_) {
+    having.clear();
+    std::uint64_t hash = 0;
+    for (std::uint32_t at = gram.newest; at != kNone; at = postings_[at].next) {
+      having.push_back(postings_[at].problem);
+      hash = folded_product(hash + having.back() + 1, kBase);
+    }
+    const bool most = 2 * having.size() > problems;
+    if (most) {  // listed are the others
+      lacking.clear();
+      std::uint32_t next = static_cast<std::uint32_t>(problems);
+      for (const std::uint32_t problem : having) {
+        while (--next > problem) lacking.push_back(next);
+      }
+      while (next > 0) lacking.push_back(--next);
+    }
+    const std::vector<std::uint32_t>& list = most ? lacking : having;
+    const auto [first, last] = by_hash.equal_range(hash);
+    const auto same = std::find_if(first, last, [&](const auto& entry) {
+      const Group& group = groups_[entry.second];
+      return group.lacking == most &&
+             std::equal(list.begin(), list.end(), listed_.begin() + static_cast<std::ptrdiff_t>(group.begin),
+                        listed_.begin() + static_cast<std::ptrdiff_t>(group.end));
+    });
+    if (same != last) {
+      gram.newest = same->second;
+      continue;
+    }
+    gram.newest = static_cast<std::uint32_t>(groups_.size());
+    by_hash.emplace(hash, gram.newest);
+    groups_.push_back({.begin = listed_.size(), .end = listed_.size() + list.size(), .lacking = most});
+    listed_.insert(listed_.end(), list.begin(), list.end());
+  }
+  std::vector<Posting>().swap(postings_);
+  count_of_.assign(problems, 0);
 }
 
 const std::vector<GramIndex::Shared>& GramIndex::shared_with(std::string_view text, const Units& units) {
-  for (const Shared& before : shared_) slot_of_[before.problem] = kNone;
-  shared_.clear();
+  if (!grouped_) make_groups();
   if (++texts_ == 0) {  // the counter wrapped: no old number may be taken for a new one
     for (Gram& gram : grams_) gram.seen = 0;
     texts_ = 1;
   }
+  touched_.clear();
   for_each_gram(text, units, [&](std::uint64_t hash, std::string_view bytes) {
     const Place& place = place_of(hash, bytes);
     if (place.gram == kNone) return;
     Gram& gram = grams_[place.gram];
     if (gram.seen == texts_) return;
     gram.seen = texts_;
-    for (std::uint32_t at = gram.newest; at != kNone; at = postings_[at].next) {
-      const std::uint32_t problem = postings_[at].problem;
-      if (slot_of_[problem] == kNone) {
-        slot_of_[problem] = static_cast<std::uint32_t>(shared_.size());
-        shared_.push_back({problem, 0});
-      }
-      ++shared_[slot_of_[problem]].grams;
-    }
+    if (groups_[gram.newest].grams++ == 0) touched_.push_back(gram.newest);
   });
+  std::int64_t of_all = 0;  // n-grams of groups that most problems have
+  counted_.clear();
+  for (const std::uint32_t number : touched_) {
+    Group& group = groups_[number];
+    const std::int64_t grams = std::exchange(group.grams, 0);
+    if (group.lacking) of_all += grams;
+    for (std::size_t at = group.begin; at < group.end; ++at) {
+      std::int64_t& count = count_of_[listed_[at]];
+      if (count == 0) counted_.push_back(listed_[at]);
+      count += group.lacking ? -grams : grams;
+    }
+  }
+  shared_.clear();
+  const auto take = [&](std::uint32_t problem) {
+    const std::int64_t grams = of_all + std::exchange(count_of_[problem], 0);
+    if (grams > 0) shared_.push_back({problem, static_cast<std::uint32_t>(grams)});
+  };
+  if (of_all > 0) {
+    for (std::uint32_t problem = 0; problem < count_of_.size(); ++problem) take(problem);
+  } else {
+    for (const std::uint32_t problem : counted_) take(problem);
+  }
   return shared_;
 }
 
