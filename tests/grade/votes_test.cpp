@@ -46,7 +46,8 @@ TEST(Votes, AreTheSameInBothOrders) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
     EXPECT_TRUE(interchangeable(answers[i], answers[i])) << answers[i].key();
     for (std::size_t j = 0; j < i; ++j) {
-      const bool one = interchangeable(answers[i], answers[j]), other = interchangeable(answers[j], answers[i]);
+      const bool one = interchangeable(answers[i], answers[j]),
+                 other = interchangeable(answers[j], answers[i]);
       EXPECT_EQ(one, other) << answers[i].key() << " / " << answers[j].key();
       same += one ? 1 : 0;
     }
