@@ -21,6 +21,7 @@ struct TrainArguments {
   std::vector<std::string> settings;
   std::string out;
   bool resume = false;
+  bool allow_gaps = false;
   bool dry_run = false;
   bool show_recipe = false;
   bool allow_overcommit = false;
@@ -38,6 +39,11 @@ train::Recipe read_recipe(const TrainArguments& arguments) {
     recipe.out = file.parent_path().string();
   }
   return recipe;
+}
+
+train::Start start_of(const TrainArguments& arguments) {
+  if (!arguments.resume) return train::Start::kNew;
+  return arguments.allow_gaps ? train::Start::kResumeWithGaps : train::Start::kResume;
 }
 
 struct TrainResult {
@@ -76,7 +82,7 @@ TrainResult train_with_progress(Prepared& run, const TrainArguments& arguments) 
   };
   events.measured = [&](std::int64_t, double) { show(""); };
   try {
-    result.steps_made = watched.train(arguments.resume ? train::Start::kResume : train::Start::kNew, events);
+    result.steps_made = watched.train(start_of(arguments), events);
   } catch (const Interrupted&) {
     if (last.step > 0 && !arguments.output.quiet)
       std::cerr << fmt::format(
@@ -157,6 +163,8 @@ void add_train(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("--out", arguments->out,
                  "Run directory, over the recipe's `out`; must not exist, but for --resume");
+  app.add_flag("--allow-gaps", arguments->allow_gaps,
+               "With --resume: go on where metrics.jsonl lacks the lines of steps that are done");
   app.add_flag("--resume", arguments->resume,
                "Continue from the newest checkpoint that verifies, to the same bits; without one, begin");
   app.add_flag("--dry-run", arguments->dry_run,

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
+#include <string>
 #include <string_view>
 
 namespace routeopd {
 
+// The other name is NAME.partial-PID. Its process holds a lock on it: what a killed process left can be told
+// from what a living one writes, whatever process has the number by then.
 class AtomicFile {
  public:
   // Throws UserError when no file can be created there.
@@ -21,29 +23,31 @@ class AtomicFile {
   // Throws UserError when the disk is full or fails.
   void write(std::string_view text);
 
-  // Flushes the file and gives it its name, replacing an earlier file.
+  // SHA-256 of what was written so far.
+  std::string sha256();
+
+  // Flushes the file and gives it its name, replacing an earlier file. The lock on it stays until the end of
+  // this object.
   void commit();
 
  private:
+  void write_buffer();
   [[noreturn]] void fail(std::string_view what) const;
 
   std::filesystem::path path_;
   std::filesystem::path temporary_;
-  std::ofstream stream_;
+  int descriptor_ = -1;
+  std::string buffer_;
   bool committed_ = false;
 };
 
 // A whole file at once.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-// Removes the temporary files of `path` that killed processes left. Only for a directory that no other
-// process writes to.
-void remove_partial_files(const std::filesystem::path& path);
-
 class AtomicDirectory {
  public:
   // Throws UserError when the name is taken, or when the directory cannot be created. Until commit() it is
-  // called NAME.partial-PID; what another process left under its own such name is not removed.
+  // called NAME.partial-PID. What killed processes left under such names is removed.
   explicit AtomicDirectory(std::filesystem::path name);
   // Removes what was written unless commit() was called.
   ~AtomicDirectory();
@@ -58,11 +62,34 @@ class AtomicDirectory {
  private:
   std::filesystem::path name_;
   std::filesystem::path temporary_;
+  int descriptor_ = -1;
   bool committed_ = false;
 };
 
+// Whether `name` is one that files and directories have before they are whole, or while they are removed:
+// readers of a directory pass over it.
+bool is_partial_name(std::string_view name);
+
+// Removes the files and directories NAME.partial-PID whose process is gone: of all names in `directory`, or
+// of one. Never what a living process writes.
+void remove_abandoned(const std::filesystem::path& directory, std::string_view name = {});
+
+// A file or directory that vanishes as it appeared, at once: under another name it is removed piece by piece.
+// What cannot be removed stays.
+void remove_whole(const std::filesystem::path& path);
+
+// Whether an open file is the one of this name, and not one that has it no more.
+bool is_at(int descriptor, const std::filesystem::path& path);
+
+// Renames or removes one file; throws UserError where that fails.
+void rename_file(const std::filesystem::path& from, const std::filesystem::path& to);
+void remove_file(const std::filesystem::path& path);
+
+// Where files are to be made. Throws UserError when the folder is not there or cannot be written.
+void check_folder_of(const std::filesystem::path& path);
+
 // Creates a directory and its parents for a command's results. Throws UserError when it exists and is not
-// empty: nothing is overwritten.
+// empty: nothing is overwritten. What killed processes left in it does not count, and is removed.
 void make_result_directory(const std::filesystem::path& path);
 
 // Held while one process works in a directory. The system releases the lock when the process ends, however it

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <string>
 
+#include "routeopd/base/die_at_write.h"
 #include "routeopd/base/error.h"
-#include "routeopd/base/files.h"
 
 namespace routeopd {
 
@@ -19,9 +19,9 @@ LineFile::LineFile(std::filesystem::path path, Found found) : path_(std::move(pa
   if (fs::exists(path_, unreadable) && !fs::is_regular_file(path_, unreadable)) {
     throw UserError("{}: is not a regular file; name a file, or - for a stream", path_.string());
   }
-  const fs::path folder = fs::absolute(path_).parent_path();
-  if (::access(folder.c_str(), W_OK) != 0) fail("its folder cannot be written");
+  check_folder_of(path_);
   made_ = !fs::exists(path_, unreadable);
+  before_write();
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail("cannot be written");
   if (found == Found::kKeep && !made_) keep_lines();
@@ -57,6 +57,7 @@ void LineFile::clear() {
 void LineFile::write(std::string_view line) {
   clear();
   const std::int64_t start = ends_.empty() ? 0 : ends_.back();
+  before_write([&] { (void)!::pwrite(descriptor_, line.data(), line.size() / 2, start); });
   for (std::size_t done = 0; done < line.size();) {
     const ::ssize_t count = ::pwrite(descriptor_, line.data() + done, line.size() - done,
                                      start + static_cast<std::int64_t>(done));
@@ -75,10 +76,11 @@ void LineFile::write(std::string_view line) {
 void LineFile::finish(std::span<const std::size_t> places) {
   clear();
   if (places.empty()) {
+    before_write();
     if (::fsync(descriptor_) != 0) fail("cannot be flushed to the disk");
     return;
   }
-  AtomicFile ordered(path_);
+  ordered_.emplace(path_);
   std::string line;
   for (const std::size_t place : places) {
     ROUTEOPD_INVARIANT(place < ends_.size());
@@ -90,9 +92,9 @@ void LineFile::finish(std::span<const std::size_t> places) {
       if (count <= 0) fail("cannot be read back");
       done += static_cast<std::size_t>(count);
     }
-    ordered.write(line);
+    ordered_->write(line);
   }
-  ordered.commit();
+  ordered_->commit();
 }
 
 void LineFile::fail(std::string_view what) const {

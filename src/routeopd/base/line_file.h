@@ -6,9 +6,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
+
+#include "routeopd/base/files.h"
 
 namespace routeopd {
 
@@ -31,7 +34,8 @@ class LineFile {
   std::int64_t lines() const { return std::ssize(ends_); }  // in the file
 
   // Flushes the file to the disk when all lines are written. With `places`, first replaces it by one whose
-  // i-th line is the line that was written as number places[i].
+  // i-th line is the line that was written as number places[i]; the replacement is locked, as AtomicFile does
+  // it, for as long as this object lives. Nothing is written after it.
   void finish(std::span<const std::size_t> places = {});
 
  private:
@@ -42,6 +46,7 @@ class LineFile {
   std::filesystem::path path_;
   int descriptor_ = -1;
   bool made_ = false, cleared_ = false;
+  std::optional<AtomicFile> ordered_;
   std::vector<std::int64_t> ends_;  // of the lines, in bytes
 };
 

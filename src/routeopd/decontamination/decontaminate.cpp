@@ -129,9 +129,10 @@ class Run {
       if (sha256_of_file(test.file) != test.sha256)
         throw UserError("{}: changed while it was read; nothing was written", test.file);
     }
-    out.commit();
-    result_.out_sha256 = sha256_of_file(options_.out);
+    // The record first: where the file is there, so is its record.
+    result_.out_sha256 = out.sha256();
     write_record(options_, result_);
+    out.commit();
   }
 
   const DecontaminateOptions& options_;

@@ -79,6 +79,7 @@ bool grade_again(const fs::path& path, const Json& protocol,
   theirs["extractor"] = mine["extractor"];
   if (!difference(mine, theirs, "").empty()) return false;
   const DirectoryLock lock(path);
+  remove_abandoned(path);
   if (fs::exists(path / kResponses, ignored)) {
     const LineFile whole_lines(path / kResponses,
                                LineFile::Found::kKeep);  // drops a last line that was cut off
@@ -103,11 +104,9 @@ EvalDirectory::EvalDirectory(const fs::path& path, const Json& protocol, std::ve
   if (!stopped && is_complete(path))
     throw UserError("{}: exists already, a complete evaluation; name another directory, or remove it",
                     path.string());
-  if (!stopped) {
-    remove_partial_files(path / kProtocol);
-    make_result_directory(path);
-  }
+  if (!stopped) make_result_directory(path);
   lock_.emplace(path);
+  remove_abandoned(path);
   if (stopped) {
     check_same_protocol(path, protocol_, formats::read_json_object(path / kProtocol, kMaxProtocolBytes));
   } else {
@@ -202,8 +201,7 @@ Json EvalDirectory::finish() {
   summary["average"] = grade::average_summary(responses_, figures, grade::Bootstrap{});
   summary["avg"] = summary["average"]["avg"];
   write_file(path_ / kSummary, text_of(summary));
-  std::error_code ignored;
-  fs::remove(path_ / kProtocol, ignored);
+  remove_file(path_ / kProtocol);
   return summary;
 }
 

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "routeopd/base/die_at_write.h"
 #include "routeopd/base/error.h"
 #include "routeopd/base/hashes.h"
 
@@ -118,6 +119,7 @@ TensorboardEvents::TensorboardEvents(const fs::path& directory, std::function<do
   do {  // another container may have a process of our number: its file is not touched
     path_ = directory / fmt::format("events.out.tfevents.{:010}.{}.{}.{}", static_cast<std::int64_t>(seconds),
                                     host, ::getpid(), count++);
+    before_write();
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) throw UserError("{}: cannot be made ({})", path_.string(), std::strerror(errno));
@@ -160,6 +162,7 @@ void TensorboardEvents::restart(std::int64_t first_step) {
 }
 
 void TensorboardEvents::append(std::string_view records) {
+  before_write([&] { (void)!::pwrite(descriptor_, records.data(), records.size() / 2, size_); });
   for (std::size_t done = 0; done < records.size();) {
     const ::ssize_t count = ::pwrite(descriptor_, records.data() + done, records.size() - done,
                                      size_ + static_cast<std::int64_t>(done));

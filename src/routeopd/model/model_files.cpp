@@ -14,6 +14,7 @@
 #include <iterator>
 #include <set>
 
+#include "routeopd/base/die_at_write.h"
 #include "routeopd/base/error.h"
 #include "routeopd/base/files.h"
 #include "routeopd/base/interrupt.h"
@@ -114,6 +115,7 @@ bool is_derived(const std::string& name) {
 
 void carry_file(const fs::path& from, const fs::path& to) {
   std::error_code failed;
+  before_write();
   fs::copy(from, to, fs::copy_options::recursive, failed);
   if (failed)
     throw UserError("{}: cannot be copied to {} ({})", from.string(), to.string(), failed.message());

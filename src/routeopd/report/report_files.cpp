@@ -40,9 +40,7 @@ void write_or_remove(const std::filesystem::path& path, const std::string& bytes
     write_file(path, bytes);
     return;
   }
-  std::error_code error;
-  std::filesystem::remove(path, error);
-  if (error) throw UserError("{}: cannot be removed ({})", path.string(), error.message());
+  remove_file(path);
 }
 
 // The first reason why a figure is not there as SVG and PNG; empty: all are.
@@ -71,6 +69,7 @@ void make_directory(const std::filesystem::path& directory) {
   if (!std::filesystem::is_directory(directory))
     throw UserError("{}: cannot be made ({})", directory.string(),
                     error ? error.message() : "a file is there");
+  remove_abandoned(directory);
 }
 
 }  // namespace
@@ -102,15 +101,16 @@ WrittenReport write_report(const Report& report, const ReportFiles& files) {
     if (drawing.trouble.empty()) ++written.drawn;
     if (written.trouble.empty()) written.trouble = drawing.trouble;
   }
-  const std::string page = report_html(report, drawings);
-  write_file(files.page, page);
-  written.bytes = page.size();
   if (!files.figures.empty()) {
     make_directory(files.figures);
     const std::string trouble = write_figures(blocks, files.figures);
     if (written.trouble.empty()) written.trouble = trouble;
   }
   if (!files.tables.empty()) write_tables(report.sections, files.tables);
+  // The page last: where it is there, all is.
+  const std::string page = report_html(report, drawings);
+  write_file(files.page, page);
+  written.bytes = page.size();
   return written;
 }
 

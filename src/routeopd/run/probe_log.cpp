@@ -6,6 +6,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "routeopd/base/die_at_write.h"
 #include "routeopd/base/error.h"
 #include "routeopd/engine/shared_work.h"
 #include "routeopd/formats/json_lines.h"
@@ -145,6 +146,7 @@ void ProbeLog::append(const Json& line) {
   const auto path = std::filesystem::path(recipe_.out) / "probe.jsonl";
   std::ofstream file(path, std::ios::app);
   if (file.tellp() == 0) file << start_.dump() << '\n';
+  before_write([&] { file << line.dump().substr(0, 7) << std::flush; });
   file << line.dump() << '\n' << std::flush;
   if (!file) throw UserError("{}: cannot be written; is the disk full?", path.string());
   const double before = start_["mass"], mass = line["mass"];

@@ -152,8 +152,8 @@ class StudyDriver {
                                   events_of([last](std::int64_t step) { return step == last; }));
       done.push_back(*trial);
       write(std::nullopt);
-      std::error_code ignored;  // a trial is its metrics and its evaluation
-      std::filesystem::remove_all(files_.path() / StudyFiles::trial_path(*trial) / "checkpoints", ignored);
+      // A trial is its metrics and its evaluation.
+      remove_whole(files_.path() / StudyFiles::trial_path(*trial) / "checkpoints");
     }
     Tuning tuning = chosen_rates(options_, done);
     tuning.problems = std::ssize(pair().validation().suites().front().prompts);

@@ -165,6 +165,7 @@ StudyFiles::StudyFiles(const fs::path& out, const StudyRequest& request) : path_
   std::error_code ignored;
   if (fs::exists(path_ / kManifest, ignored)) {
     lock_.emplace(path_);
+    remove_abandoned(path_);
     resume(request);
   } else {
     begin(request);
@@ -194,7 +195,6 @@ void StudyFiles::begin(const StudyRequest& request) {
                {"parts", Json::object()},  {"evals", Json::object()},   {"bank", nullptr},
                {"concentration", nullptr}, {"runs", Json::array()},     {"probes", Json::array()},
                {"cost", nullptr},          {"tuning", nullptr}};
-  remove_partial_files(path_ / kManifest);
   make_result_directory(path_);
   lock_.emplace(path_);
   begun_ = true;
@@ -273,7 +273,7 @@ void StudyFiles::withdraw() {
                     !manifest_["probes"].empty() || has(kBank) || has(kCost);
   if (!begun_ || made) return;
   lock_.reset();
-  fs::remove_all(path_, ignored);
+  remove_whole(path_);
 }
 
 void StudyFiles::resume(const StudyRequest& request) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <span>
 
+#include "routeopd/base/files.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/probe/bank_file.h"
@@ -53,12 +54,8 @@ Rollout visited_states(const LoadedPair& pair, std::span<const Prompt> all,
 // Removes what a killed process left, and a directory whose probe.json was removed. The study is locked:
 // nobody else writes here.
 void clear_place(const fs::path& place) {
-  const std::string partial = place.filename().string() + ".partial-";
-  std::error_code ignored;
-  fs::remove_all(place, ignored);
-  for (const auto& entry : fs::directory_iterator(place.parent_path(), ignored)) {
-    if (entry.path().filename().string().starts_with(partial)) fs::remove_all(entry.path(), ignored);
-  }
+  if (fs::exists(place)) remove_whole(place);
+  remove_abandoned(place.parent_path(), place.filename().string());
 }
 
 void run_one(const PlannedProbe& planned, const StudyFiles& files, const LoadedPair& pair,

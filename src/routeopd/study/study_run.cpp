@@ -47,14 +47,13 @@ void train_watched(const train::Recipe& recipe, const Place& place, const Loaded
   };
   run::WatchedRun watched(recipe, inputs, evaluator);
   reset_peak_resident();
-  remove_partial_files(place.directory / "recipe.toml");
   watched.train(train::Start::kResume, watch);
 }
 
 }  // namespace
 
 // Below the newest that is there, not below the step at hand: most steps have none where `save_every` is
-// above 1. Then a removal that is killed half-way has a whole checkpoint above it, too.
+// above 1.
 void remove_checkpoints(const fs::path& run, std::int64_t hold) {
   std::vector<std::int64_t> steps;
   std::error_code ignored;
@@ -68,7 +67,7 @@ void remove_checkpoints(const fs::path& run, std::int64_t hold) {
   std::sort(steps.begin(), steps.end());
   for (const std::int64_t step : steps) {
     if (step != steps.back() && step != hold)
-      fs::remove_all(run / "checkpoints" / fmt::format("step_{}", step), ignored);
+      remove_whole(run / "checkpoints" / fmt::format("step_{}", step));
   }
 }
 

@@ -9,10 +9,12 @@
 #include <charconv>
 #include <chrono>
 #include <ctime>
+#include <set>
 #include <system_error>
 #include <tuple>
 #include <utility>
 
+#include "routeopd/base/die_at_write.h"
 #include "routeopd/base/error.h"
 #include "routeopd/base/files.h"
 #include "routeopd/base/hashes.h"
@@ -90,8 +92,23 @@ void check_same_recipe(const fs::path& path, const Recipe& recipe) {
 struct KeptLines {
   std::uintmax_t bytes = 0;
   std::int64_t lines = 0;
+  std::set<std::int64_t> steps;
   Json last = Json::object();
 };
+
+// "2, 5 to 7": the steps up to `last` that are not among `steps`.
+std::string missing_steps(const std::set<std::int64_t>& steps, std::int64_t last) {
+  std::string text;
+  for (std::int64_t step = 1; step <= last; ++step) {
+    if (steps.contains(step)) continue;
+    std::int64_t end = step;
+    while (end < last && !steps.contains(end + 1)) ++end;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", step);
+    if (end > step) text += fmt::format(" to {}", end);
+    step = end;
+  }
+  return text;
+}
 
 KeptLines lines_until(const fs::path& path, std::int64_t step) {
   std::ifstream file(path, std::ios::binary);
@@ -104,6 +121,7 @@ KeptLines lines_until(const fs::path& path, std::int64_t step) {
     if (parsed["step"].get<std::uint64_t>() > static_cast<std::uint64_t>(step)) break;
     kept.bytes += line.size() + 1;
     ++kept.lines;
+    kept.steps.insert(parsed["step"].get<std::int64_t>());
     kept.last = std::move(parsed);
   }
   return kept;
@@ -176,10 +194,11 @@ std::vector<RolloutLine> gathered_lines(ranks::Group& group, const std::vector<R
   return all;
 }
 
-RunDirectory::RunDirectory(const Recipe& recipe, Start start) : recipe_(recipe), path_(recipe.out) {
+RunDirectory::RunDirectory(const Recipe& recipe, Start start)
+    : recipe_(recipe), path_(recipe.out), gaps_(start == Start::kResumeWithGaps) {
   const std::string text = text_of(recipe);
   std::error_code failed;
-  resumed_ = start == Start::kResume && fs::exists(path_ / "recipe.toml", failed);
+  resumed_ = start != Start::kNew && fs::exists(path_ / "recipe.toml", failed);
   if (resumed_) {
     if (recipe.data.prompts == "-")
       throw UserError("[data] prompts: a run that reads them from a stream cannot be resumed; name a file");
@@ -211,6 +230,7 @@ void RunDirectory::discard() {
 void RunDirectory::append(const char* name, const std::string& line) {
   std::ofstream& file = files_[name];
   if (!file.is_open()) file.open(path_ / name, std::ios::app);
+  before_write([&] { file << line.substr(0, line.size() / 2) << std::flush; });
   file << line << '\n' << std::flush;
   if (!file) throw UserError("{}: cannot be written; is the disk full?", (path_ / name).string());
 }
@@ -220,6 +240,7 @@ void RunDirectory::flush_lines() {
   for (const auto& [name, file] : files_) {
     const int descriptor = ::open((path_ / name).c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) continue;
+    before_write();
     ::fsync(descriptor);
     ::close(descriptor);
   }
@@ -285,35 +306,35 @@ void RunDirectory::rewind(std::int64_t step) {
   std::map<std::string, KeptLines> kept;
   for (const char* name : kStepLines)
     if (fs::exists(path_ / name)) kept[name] = lines_until(path_ / name, step);
+  const std::string missing = missing_steps(kept["metrics.jsonl"].steps, step);
+  if (!missing.empty() && !gaps_)
+    throw UserError(
+        "{}: the lines of steps {} are missing, of the {} that are done; restore the file, or go on without "
+        "them by `routeopd train {} --resume --allow-gaps` (a run of a study: or remove its directory, and "
+        "the study makes it again); nothing was changed",
+        (path_ / "metrics.jsonl").string(), missing, step, (path_ / "recipe.toml").string());
   last_metrics_ = step_metrics_of(kept["metrics.jsonl"].last);
   last_metrics_.step = step;
 
   std::error_code failed;
   for (const std::int64_t later : damaged_) {
     const fs::path aside = checkpoint_path(later).string() + ".damaged";
-    fs::remove_all(aside, failed);
-    fs::rename(checkpoint_path(later), aside, failed);
-    if (failed)
-      throw UserError("{}: does not verify, and cannot be set aside ({})", checkpoint_path(later).string(),
-                      failed.message());
+    if (fs::exists(aside)) remove_whole(aside);
+    rename_file(checkpoint_path(later), aside);
     log(fmt::format("checkpoint of step {} does not verify, and is now {}", later,
                     aside.filename().string()));
   }
-  // Nobody else writes here: the directory is locked.
-  for (const auto& entry : fs::directory_iterator(path_ / "checkpoints", failed))
-    if (entry.path().filename().string().find(".partial-") != std::string::npos)
-      fs::remove_all(entry.path(), failed);
+  for (const char* folder : {"", "checkpoints", "eval"}) remove_abandoned(path_ / folder);
   for (const std::int64_t later : steps_in(path_ / "eval"))
-    if (later > step) fs::remove_all(path_ / "eval" / fmt::format("step_{}", later), failed);
+    if (later > step) remove_whole(path_ / "eval" / fmt::format("step_{}", later));
   for (const auto& [name, part] : kept) {
     failed.clear();
+    before_write();
     if (fs::exists(path_ / name)) fs::resize_file(path_ / name, part.bytes, failed);
     if (failed)
       throw UserError("{}: cannot be cut to step {} ({})", (path_ / name).string(), step, failed.message());
   }
-  if (kept["metrics.jsonl"].lines != step)
-    log(fmt::format("metrics.jsonl has {} lines of the {} steps that are done", kept["metrics.jsonl"].lines,
-                    step));
+  if (!missing.empty()) log(fmt::format("metrics.jsonl lacks the lines of steps {}", missing));
   write_file(path_ / "recipe.toml", text_of(recipe_));
 }
 
@@ -321,10 +342,9 @@ void RunDirectory::checkpoint(const RunState& state, const model::Model& student
   flush_lines();
   write_checkpoint(checkpoint_path(state.step), recipe_.student.path, state, student, learner, inputs_);
   std::vector<std::int64_t> steps = checkpoints();
-  std::error_code ignored;  // a checkpoint that cannot be removed does no harm
   for (; recipe_.checkpoint.keep > 0 && std::ssize(steps) > recipe_.checkpoint.keep;
        steps.erase(steps.begin()))
-    fs::remove_all(checkpoint_path(steps.front()), ignored);
+    remove_whole(checkpoint_path(steps.front()));
 }
 
 }  // namespace routeopd::train

@@ -25,8 +25,9 @@
 namespace routeopd::train {
 
 enum class Start {
-  kNew,     // the directory must not exist, or be empty
-  kResume,  // continues the run in the directory; where there is none, begins one
+  kNew,             // the directory must not exist, or be empty
+  kResume,          // continues the run in the directory; where there is none, begins one
+  kResumeWithGaps,  // also where metrics.jsonl lacks lines of steps that are done
 };
 
 // A line of rollouts.jsonl.
@@ -58,7 +59,8 @@ class RunDirectory {
 
   // Removes what is later than `step`: lines and evaluations of later steps, checkpoints that do not verify
   // (renamed), and what a killed process left. recipe.toml is then the new recipe. Throws UserError, before
-  // anything is changed, for lines that cannot be read.
+  // anything is changed, for lines that cannot be read, and for lines of metrics.jsonl that are missing,
+  // unless the run goes on with gaps.
   void rewind(std::int64_t step);
 
   // The metrics of the step that rewind() went back to; all but the step are empty where its line is missing.
@@ -89,6 +91,7 @@ class RunDirectory {
   Recipe recipe_;
   std::filesystem::path path_;
   bool resumed_ = false;
+  bool gaps_ = false;                  // lines of steps that are done may be missing
   bool made_ = false;                  // the directory did not exist
   std::vector<std::int64_t> damaged_;  // steps of checkpoints that do not verify
   std::optional<DirectoryLock> lock_;
