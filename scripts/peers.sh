@@ -98,7 +98,7 @@ template=$'Problem: {problem}\nSolution:'
 head -n 16 lab/heldout.jsonl > "$work/problems.jsonl"
 for model in lab/teacher "$work/trained/checkpoints/step_3"; do
   "$program" generate --quiet --model "$model" --in "$work/problems.jsonl" --out "$work/responses.jsonl" \
-    --template "$template" --n 4 --max-new 80 --k 16
+    --template "$template" --n 4 --max-new 80 --k 16 --overwrite
   "$PEERS_PYTHON" tests/peers/logprobs.py "$model" "$work/responses.jsonl"
 done
 

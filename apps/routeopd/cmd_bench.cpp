@@ -7,12 +7,13 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "bench.h"
 #include "command.h"
-#include "routeopd/base/files.h"
 #include "routeopd/base/interrupt.h"
+#include "routeopd/base/output_place.h"
 #include "routeopd/base/system.h"
 #include "routeopd/table/text_table.h"
 
@@ -22,7 +23,7 @@ namespace {
 struct BenchArguments {
   BenchOptions options;
   bool quick = false;
-  std::string out;
+  OutArgument out;
   OutputFlags output;
 };
 
@@ -87,6 +88,8 @@ void run_bench(BenchArguments arguments) {
     arguments.options.tokens = 256;
     arguments.options.rounds = 3;
   }
+  std::optional<OutputFile> file;  // a place that cannot be written is told before the work
+  if (!arguments.out.path.empty()) file.emplace(arguments.out.path, arguments.out.overwrite);
   if (arguments.options.threads == 0) arguments.options.threads = at::get_num_threads();
   Bench bench(arguments.options, arguments.output.quiet);
   bench.say(fmt::format("{}, kernels for {}, {} thread(s)", cpu_model(), kernel_target(),
@@ -100,10 +103,9 @@ void run_bench(BenchArguments arguments) {
   if (bench.ratios().empty())
     throw UserError("--only: no such ratio; the ids are R, 1, 1b, 2, 2m, 3, 4, 5, 6, 6b, 10, 11 and L");
   const Json result = json_of(bench);
-  if (!arguments.out.empty()) {
-    AtomicFile file(arguments.out);
-    file.write(result.dump(2) + '\n');
-    file.commit();
+  if (file) {
+    file->write(result.dump(2) + '\n');
+    file->commit();
   }
   std::cout << (arguments.output.json ? result.dump() + '\n' : table_text(bench.ratios()));
 }
@@ -162,7 +164,7 @@ void add_bench(CLI::App& app) {
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   app.add_flag("--quick", arguments->quick, "256 tokens and 3 rounds: for a look, not for a claim");
-  app.add_option("--out", arguments->out, "Write the result as JSON to this file, too");
+  add_out_option(app, arguments->out, "Write the result as JSON to this file, too");
   add_output_flags(app, arguments->output);
   app.footer(
       "What each ratio means and its target: docs/performance.md. The full run takes about ten minutes and 8 "

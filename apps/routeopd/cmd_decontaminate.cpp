@@ -9,6 +9,7 @@
 #include "command.h"
 #include "progress.h"
 #include "routeopd/base/display.h"
+#include "routeopd/base/output_place.h"
 #include "routeopd/decontamination/decontaminate.h"
 #include "routeopd/decontamination/record.h"
 #include "routeopd/report/contamination.h"
@@ -22,6 +23,7 @@ struct DecontaminateArguments {
   std::vector<std::size_t> words = {8, 13};
   std::vector<std::size_t> characters = {50};
   std::string report;
+  bool overwrite = false;
   table::TableFormat format = table::TableFormat::kText;
   OutputFlags output;
 };
@@ -76,6 +78,13 @@ void run_decontaminate(const DecontaminateArguments& arguments) {
   decontamination::DecontaminateOptions options = arguments.options;
   options.contamination.measures = measures_of(arguments);
   check_files(arguments);
+  std::optional<OutputPlace> cleaned, hits;
+  if (!options.out.empty()) {
+    cleaned.emplace(options.out, arguments.overwrite).refuse_rows();
+    const std::filesystem::path record = decontamination::record_path(cleaned->path().string());
+    remove_abandoned(record.parent_path(), record.filename().string());
+  }
+  if (!arguments.report.empty()) hits.emplace(arguments.report, arguments.overwrite).refuse_rows();
   std::optional<report::HitReport> report;
   decontamination::HitSink sink;
   if (!arguments.report.empty()) {
@@ -118,6 +127,7 @@ void add_decontaminate(CLI::App& app) {
                  "The cleaned training file; a record of what was checked goes beside it");
   app.add_option("--report", arguments->report,
                  "Every hit with both texts: a page where the name ends in .html, else JSON lines");
+  add_overwrite_flag(app, arguments->overwrite);
   const CLI::Range sizes(std::size_t{0}, decontamination::kLargestGram);
   app.add_option("--ngram", arguments->words, "Sizes of word n-grams; 0: none")
       ->expected(1, 16)

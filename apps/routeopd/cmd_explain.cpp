@@ -10,7 +10,7 @@
 
 #include "command.h"
 #include "progress.h"
-#include "routeopd/base/files.h"
+#include "routeopd/base/output_place.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/engine/score_rollout.h"
 #include "routeopd/formats/json_file.h"
@@ -37,6 +37,7 @@ struct ExplainArguments {
   std::uint64_t seed = 42;
   std::optional<std::int64_t> token;
   std::string html;
+  bool overwrite = false;
   Json objective;
   OutputFlags output;
 };
@@ -151,8 +152,8 @@ Explanation explain(const ExplainArguments& arguments) {
 }
 
 void run_explain(const ExplainArguments& arguments) {
-  std::optional<AtomicFile> page;  // a place that cannot be written is told before the work
-  if (!arguments.html.empty()) page.emplace(arguments.html);
+  std::optional<OutputFile> page;  // a place that cannot be written is told before the work
+  if (!arguments.html.empty()) page.emplace(arguments.html, arguments.overwrite);
   const Explanation explanation = explain(arguments);
   if (page) {
     page->write(report::explanation_html(explanation));
@@ -194,6 +195,7 @@ void add_explain(CLI::App& app) {
       "--html", arguments->html,
       "Write a page with a picture of the flow and the tables of every token to this file, in place of "
       "text on standard output");
+  add_overwrite_flag(app, arguments->overwrite);
   add_output_flags(app, arguments->output);
   add_fields(app, routing::objective_fields(), arguments->objective);
   app.footer(

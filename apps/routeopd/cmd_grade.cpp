@@ -18,7 +18,8 @@ namespace routeopd::app {
 namespace {
 
 struct GradeArguments {
-  std::string in = "-", out = "-";
+  std::string in = "-";
+  OutArgument out{"-"};
   OutputFlags output;
 };
 
@@ -43,7 +44,7 @@ bool in_thought(const Json& line) {
 }
 
 void run_grade(const GradeArguments& arguments) {
-  refuse_same_file(arguments.in, arguments.out);
+  refuse_same_file(arguments.in, arguments.out.path);
   formats::JsonLines lines(arguments.in);
   LineOutput output(arguments.out);
   std::int64_t graded = 0, correct = 0, format = 0, failed = 0;
@@ -81,7 +82,7 @@ void run_grade(const GradeArguments& arguments) {
               << std::endl;
   } else if (output.to_file() && !arguments.output.quiet) {
     fmt::print("{} responses: {} correct, {} without an answer that can be read; written to {}\n", graded,
-               correct, format, arguments.out);
+               correct, format, arguments.out.path);
     std::fflush(stdout);
   }
   if (failed > 0)
@@ -96,9 +97,8 @@ void add_grade(CLI::App& app) {
   app.add_option("--in", arguments->in,
                  "Responses {\"id\", \"response\", \"answer\", \"in_thought\"?}, JSONL; - is standard input")
       ->capture_default_str();
-  app.add_option("--out", arguments->out,
-                 "The same lines with \"extracted\", \"correct\", \"format_ok\"; - is standard output")
-      ->capture_default_str();
+  add_out_option(app, arguments->out,
+                 "The same lines with \"extracted\", \"correct\", \"format_ok\"; - is standard output");
   add_output_flags(app, arguments->output);
   app.footer(
       "docs/grading.md says how answers are found and compared. \"in_thought\": true says that the prompt\n"

@@ -81,6 +81,7 @@ void run_judge(const JudgeArguments& arguments) {
   const fs::path out(arguments.out);
   judge::open_judge_directory(out);
   const DirectoryLock lock(out);
+  remove_abandoned(out);
   for (const char* written : {"labels.jsonl", "summary.json"}) {
     if (!arguments.cache.empty() &&
         fs::weakly_canonical(arguments.cache) == fs::weakly_canonical(out / written))

@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "plan_beside.h"
+#include "routeopd/base/output_place.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/run/measured_cpu.h"
 #include "routeopd/run/workload.h"
@@ -34,6 +35,7 @@ struct PlanArguments {
   bool shard = false;
   std::string student_config, teacher_config;
   std::string beside, figure;
+  bool overwrite = false;
   bool beside_paper = false;
   OutputFlags output;
 };
@@ -123,6 +125,8 @@ class Planner {
 
 void run_plan(const PlanArguments& arguments) {
   if (!arguments.figure.empty()) scale::check_figure_name(arguments.figure);
+  std::optional<OutputPlace> figure;
+  if (!arguments.figure.empty()) figure.emplace(arguments.figure, arguments.overwrite).refuse_rows();
   Planner planner(arguments);
   const scale::Prediction prediction = planner.predict(arguments.gpus);
   std::vector<BesideRow> beside;
@@ -134,7 +138,7 @@ void run_plan(const PlanArguments& arguments) {
     std::vector<scale::Prediction> all;
     for (const std::int64_t count : scale::drawn_counts(arguments.gpus))
       all.push_back(planner.predict(count));
-    scale::write_growth_figure(scale::growth_figure(all), arguments.figure);
+    scale::write_growth_figure(scale::growth_figure(all), figure->path());
   }
   if (arguments.output.json) {
     Json answer = scale::prediction_json(prediction);
@@ -175,6 +179,7 @@ void add_plan(CLI::App& app) {
                  "config.json of the teachers, where their directories are not here");
   app.add_option("--figure", arguments->figure,
                  "Time and memory over 1 to 1,024 devices, as FILE.json (Vega-Lite), .svg, .png or .html");
+  add_overwrite_flag(app, arguments->overwrite);
   auto* const beside = app.add_option("--beside", arguments->beside,
                                       "Run directory: its measured seconds beside the predicted ones");
   app.add_flag("--beside-paper", arguments->beside_paper, "The paper's table of costs beside the prediction")

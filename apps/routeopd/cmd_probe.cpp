@@ -6,7 +6,7 @@
 
 #include "command.h"
 #include "progress.h"
-#include "routeopd/base/files.h"
+#include "routeopd/base/output_place.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/model/model_files.h"
@@ -22,7 +22,8 @@ namespace routeopd::app {
 namespace {
 
 struct MakeBankArguments {
-  std::string student, teacher, prompts, out;
+  std::string student, teacher, prompts;
+  OutArgument out;
   std::string prompt_template = "chat";
   std::int64_t most_prompts = 128;
   probe::BankOptions options;
@@ -85,8 +86,8 @@ std::string size_text(const Json& result) {
 }
 
 void run_make_bank(MakeBankArguments& arguments) {
-  if (std::filesystem::exists(arguments.out))
-    throw UserError("--out: {} is there already; choose another name", arguments.out);
+  const OutputPlace place(arguments.out.path, arguments.out.overwrite);
+  place.refuse_rows();
   arguments.options.objective = routing::objective_from(arguments.objective);
   const std::string difference =
       text::check_compatibility(arguments.student, arguments.teacher).first_difference();
@@ -114,9 +115,9 @@ void run_make_bank(MakeBankArguments& arguments) {
   probe::Bank bank = probe::make_bank(visited, student, teacher, tokenizer.real_ids(), arguments.options);
   bank.student = {arguments.student, formats::weights_sha256(arguments.student)};
   bank.teacher = {arguments.teacher, formats::weights_sha256(arguments.teacher)};
-  probe::write_bank(bank, arguments.out);
+  probe::write_bank(bank, place.path());
   Json result = probe::bank_statistics(bank, bank.frozen);
-  result["bank"] = arguments.out;
+  result["bank"] = arguments.out.path;
   result["sha256"] = bank.sha256;
   if (arguments.output.json) {
     std::cout << result.dump() << '\n';
@@ -125,7 +126,7 @@ void run_make_bank(MakeBankArguments& arguments) {
         "{} states of {} responses in {} ({:.12}): {} % routed, mass {}, concentration {}, the support holds "
         "{} % of "
         "the student and {} % of the teacher\n",
-        bank.states(), bank.rollout.responses_B.size(), arguments.out, bank.sha256,
+        bank.states(), bank.rollout.responses_B.size(), arguments.out.path, bank.sha256,
         percent_of(result["routed_share"]), plain(result["mass"], 3), plain(result["concentration"], 2),
         percent_of(result["student_mass"]), percent_of(result["teacher_mass"]));
   }
@@ -192,7 +193,7 @@ void add_make_bank(CLI::App& app) {
   app.add_option("--teacher", arguments->teacher, "Hugging Face directory")->required();
   app.add_option("--prompts", arguments->prompts, "Prompts, JSONL: each is answered once, at temperature 1")
       ->required();
-  app.add_option("--out", arguments->out, "The bank, a safetensors file; must not exist")->required();
+  add_out_option(app, arguments->out, "The bank, a safetensors file")->required();
   app.add_option("--states", arguments->options.states, "States to freeze")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();

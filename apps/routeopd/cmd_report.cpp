@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "progress.h"
+#include "routeopd/base/output_place.h"
 #include "routeopd/report/directory_report.h"
 #include "routeopd/report/report_files.h"
 #include "routeopd/study/study_report.h"
@@ -16,7 +17,8 @@ namespace {
 
 struct ReportArguments {
   std::vector<std::string> directories, suites;
-  std::string out, figures, tables, title;
+  OutArgument out;
+  std::string figures, tables, title;
   OutputFlags output;
 };
 
@@ -30,6 +32,8 @@ void check_directories(const std::vector<std::string>& directories) {
 
 void run_report(const ReportArguments& arguments) {
   check_directories(arguments.directories);
+  const OutputPlace page(arguments.out.path, arguments.out.overwrite);
+  page.refuse_rows();
   report::Report made;
   report::WrittenReport written;
   {
@@ -38,16 +42,17 @@ void run_report(const ReportArguments& arguments) {
     made = report::report_of(arguments.directories, arguments.title, study::study_reader(arguments.suites));
     progress.update(0, "drawing");
     written = report::write_report(
-        made, {.page = arguments.out, .figures = arguments.figures, .tables = arguments.tables});
+        made, {.page = page.path(), .figures = arguments.figures, .tables = arguments.tables});
   }
   if (arguments.output.json) {
-    const Json answer = {{"page", arguments.out},  {"bytes", written.bytes},     {"charts", written.charts},
-                         {"drawn", written.drawn}, {"trouble", written.trouble}, {"verdict", made.verdict},
+    const Json answer = {{"page", arguments.out.path}, {"bytes", written.bytes},
+                         {"charts", written.charts},   {"drawn", written.drawn},
+                         {"trouble", written.trouble}, {"verdict", made.verdict},
                          {"missing", made.missing}};
     std::cout << answer.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
   } else if (!arguments.output.quiet) {
-    std::cout << fmt::format("{}: {} kB, {} of {} charts drawn", arguments.out, (written.bytes + 999) / 1000,
-                             written.drawn, written.charts);
+    std::cout << fmt::format("{}: {} kB, {} of {} charts drawn", arguments.out.path,
+                             (written.bytes + 999) / 1000, written.drawn, written.charts);
     if (!made.missing.empty())
       std::cout << fmt::format(", {} things missing or broken in the files", made.missing.size());
     std::cout << '\n';
@@ -63,7 +68,7 @@ void add_report(CLI::App& app) {
                  "Directories of runs, evaluations, probes, judgements and studies")
       ->required()
       ->expected(1, 1000);
-  app.add_option("--out", arguments->out, "The page, report.html")->required();
+  add_out_option(app, arguments->out, "The page, report.html")->required();
   app.add_option("--figures", arguments->figures,
                  "Directory for every figure as ID.vl.json, ID.svg and ID.png");
   app.add_option("--tables", arguments->tables, "Directory for every table as ID.md, ID.csv and ID.tex");

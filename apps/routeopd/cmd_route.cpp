@@ -9,8 +9,8 @@
 #include "command.h"
 #include "progress.h"
 #include "route_line.h"
-#include "routeopd/base/files.h"
 #include "routeopd/base/interrupt.h"
+#include "routeopd/base/output_place.h"
 #include "routeopd/formats/json_lines.h"
 #include "routeopd/formats/toml_settings.h"
 #include "routeopd/table/text_table.h"
@@ -20,7 +20,7 @@ namespace {
 
 struct RouteArguments {
   std::string in = "-";
-  std::string out = "-";
+  OutArgument out{"-"};
   std::string recipe;
   std::string precision = "double";
   std::uint64_t seed = 42;
@@ -109,9 +109,9 @@ void route(const RouteArguments& arguments) {
   const RouteSettings settings = settings_of(arguments);
   const auto start = std::chrono::steady_clock::now();
   formats::JsonLines lines(arguments.in);
-  const bool to_file = arguments.out != "-";
-  std::optional<AtomicFile> file;
-  if (to_file) file.emplace(arguments.out);
+  const bool to_file = !arguments.out.is_stream();
+  std::optional<OutputFile> file;
+  if (to_file) file.emplace(arguments.out.path, arguments.out.overwrite);
   table::TextTable table = route_table();
   RouteSummary summary;
   {
@@ -168,7 +168,7 @@ void add_route(CLI::App& app) {
   app.add_option("--in", arguments->in,
                  "States, JSONL: student_logits, teacher_logits, …; - is standard input")
       ->capture_default_str();
-  app.add_option("--out", arguments->out, "Routes, JSONL; - is standard output")->capture_default_str();
+  add_out_option(app, arguments->out, "Routes, JSONL; - is standard output");
   app.add_option("--precision", arguments->precision, "double: the reference; float: the fast kernel")
       ->capture_default_str();
   app.add_option("--seed", arguments->seed, "Seed of the addressed random numbers")->capture_default_str();

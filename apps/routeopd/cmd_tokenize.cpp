@@ -18,7 +18,8 @@ namespace routeopd::app {
 namespace {
 
 struct TokenizeArguments {
-  std::string directory, in = "-", out = "-";
+  std::string directory, in = "-";
+  OutArgument out{"-"};
   bool decode = false, chat = false;
   OutputFlags output;
 };
@@ -68,10 +69,10 @@ class Converter {
 };
 
 void run_tokenize(const TokenizeArguments& arguments) {
-  refuse_same_file(arguments.in, arguments.out);
+  refuse_same_file(arguments.in, arguments.out.path);
+  LineOutput output(arguments.out);
   const Converter converter(arguments);
   formats::JsonLines lines(arguments.in);
-  LineOutput output(arguments.out);
   std::int64_t done = 0, tokens = 0, failed = 0;
   std::string first_failure;
   {
@@ -98,7 +99,7 @@ void run_tokenize(const TokenizeArguments& arguments) {
   if (output.to_file() && arguments.output.json) {
     std::cout << Json{{"lines", done}, {"tokens", tokens}, {"failed", failed}}.dump() << std::endl;
   } else if (output.to_file() && !arguments.output.quiet) {
-    fmt::print("{} lines, {} tokens; written to {}\n", done, tokens, arguments.out);
+    fmt::print("{} lines, {} tokens; written to {}\n", done, tokens, arguments.out.path);
     std::fflush(stdout);
   }
   if (failed > 0)
@@ -116,8 +117,7 @@ void add_tokenize(CLI::App& app) {
   app.add_flag("--chat", arguments->chat, "Chats to text and ids: {\"messages\", \"tools\"?, \"template\"?}")
       ->excludes(decode);
   app.add_option("--in", arguments->in, "Lines, JSONL; - is standard input")->capture_default_str();
-  app.add_option("--out", arguments->out, "Answers {\"ids\", \"text\"}, JSONL; - is standard output")
-      ->capture_default_str();
+  add_out_option(app, arguments->out, "Answers {\"ids\", \"text\"}, JSONL; - is standard output");
   add_output_flags(app, arguments->output);
   app.footer(
       "A line that fails is answered by {\"error\"}, the other lines are still done, and the exit code is "

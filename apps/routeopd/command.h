@@ -33,6 +33,24 @@ inline void add_table_flags(CLI::App& app, table::TableFormat& format) {
       ->excludes(set("--latex", table::TableFormat::kLatex, "Print tables as LaTeX (booktabs)"));
 }
 
+// The one file that a command makes.
+struct OutArgument {
+  std::string path;
+  bool overwrite = false;
+  bool is_stream() const { return path == "-"; }
+};
+
+// For every command that makes one file.
+inline void add_overwrite_flag(CLI::App& app, bool& overwrite) {
+  app.add_flag("--overwrite", overwrite, "Replace a file that is there, once the new one is whole");
+}
+
+inline CLI::Option* add_out_option(CLI::App& app, OutArgument& out, const std::string& help) {
+  add_overwrite_flag(app, out.overwrite);
+  CLI::Option* const option = app.add_option("--out", out.path, help);
+  return out.path.empty() ? option : option->capture_default_str();
+}
+
 // Throws when a command would write over what it reads.
 inline void refuse_same_file(const std::string& in, const std::string& out) {
   std::error_code ignored;

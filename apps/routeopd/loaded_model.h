@@ -8,6 +8,9 @@
 #include <optional>
 #include <string>
 
+#include "routeopd/base/fields.h"
+#include "routeopd/base/hashes.h"
+#include "routeopd/formats/weight_files.h"
 #include "routeopd/model/inference/packed_matrix.h"
 #include "routeopd/model/model_files.h"
 #include "routeopd/tokenizer/tokenizer.h"
@@ -36,5 +39,14 @@ struct LoadedModel {
     return tokenizer ? tokenizer->real_ids() : static_cast<std::int32_t>(model.config.vocab_size);
   }
 };
+
+// What decides the values that a model directory gives, by SHA-256.
+inline Json contents_of(const std::filesystem::path& directory) {
+  Json contents = {{"weights", formats::weights_sha256(directory)}};
+  for (const char* name :
+       {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"})
+    if (std::filesystem::exists(directory / name)) contents[name] = sha256_of_file(directory / name);
+  return contents;
+}
 
 }  // namespace routeopd::app

@@ -58,7 +58,8 @@ class Generate(Case):
         text = plain[0]["text"]
         self.assertGreater(len(text), 20)
         for stop in (text[10:13], text[5:14]):  # across tokens
-            rows = self.generate("stopped.jsonl", "--temperature", 0, "--stop", stop, "--stop", "not in any response", "--quiet")
+            rows = self.generate("stopped.jsonl", "--temperature", 0, "--stop", stop, "--stop", "not in any response", "--quiet",
+                                 "--overwrite")
             self.assertEqual(rows[0]["text"], text[:text.index(stop)])
             self.assertEqual(rows[0]["finish"], "stop")
             count = len(rows[0]["ids"])
@@ -75,7 +76,8 @@ class Generate(Case):
         # Room for little more than one response: the rest waits, or is evicted and read again.
         evictions = 0
         for limit in ("200KB", "400KB"):
-            self.assertEqual(self.generate("small.jsonl", *more, "--json", "--kv-memory", limit, problems=6), whole)
+            self.assertEqual(self.generate("small.jsonl", *more, "--json", "--kv-memory", limit, "--overwrite", problems=6),
+                             whole)
             small = json.loads(self.said)
             self.assertLess(small["kv_limit_bytes"], summary["kv_limit_bytes"])
             self.assertLessEqual(small["kv_peak_bytes"], small["kv_limit_bytes"])
@@ -90,29 +92,57 @@ class Generate(Case):
             self.assertEqual(len(row["ids"]), 40)
             self.assertEqual(row["finish"], "length")
 
-    def interrupted(self, how):
-        """The file and the exit code of a run that was stopped in its middle."""
-        out = self.path / "cut.jsonl"
-        (self.path / "many.jsonl").write_text("".join(self.problems[:200]))
-        process = subprocess.Popen([PROGRAM, "generate", "--model", LAB / "teacher", "--template", TEMPLATE, "--n", "64",
-                                    "--max-new", "80", "--quiet", "--in", self.path / "many.jsonl", "--out", out],
-                                   stderr=subprocess.DEVNULL)
+    def command(self, problems, n):
+        (self.path / "many.jsonl").write_text("".join(self.problems[:problems]))
+        return ("generate", "--model", LAB / "teacher", "--template", TEMPLATE, "--n", n, "--max-new", 80, "--in",
+                self.path / "many.jsonl", "--out", self.path / "cut.jsonl")
+
+    def interrupted(self, how, bytes_first, problems, n):
+        """The exit code of a run that was stopped in its middle, what it said, and the lines that it left."""
+        process = subprocess.Popen([PROGRAM, *map(str, self.command(problems, n))], stderr=subprocess.PIPE, text=True)
+        kept = self.path / "cut.jsonl.partial"
         deadline = time.time() + 120
-        while time.time() < deadline and (not out.exists() or out.stat().st_size < 20000):
-            time.sleep(0.02)
+        while time.time() < deadline and (not kept.exists() or kept.stat().st_size < bytes_first):
+            time.sleep(0.005)
         process.send_signal(how)
-        return process.wait(60), lines_of(out)
+        said = process.communicate(timeout=60)[1]
+        self.assertFalse((self.path / "cut.jsonl").exists())
+        return process.returncode, said, kept.read_bytes().count(b"\n")
 
-    def test_ctrl_c_keeps_what_is_done(self):
-        code, rows = self.interrupted(signal.SIGINT)
-        self.assertEqual(code, 130)
-        self.assertGreater(len(rows), 0)
-        self.assertLess(len(rows), 200 * 64)
+    def test_ctrl_c_and_a_kill_keep_what_is_done_and_the_same_command_goes_on(self):
+        self.assertEqual(self.run_program(*self.command(12, 8)).returncode, 0)
+        whole = (self.path / "cut.jsonl").read_bytes()
+        for how, code in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
+            (self.path / "cut.jsonl").unlink()
+            got, said, rows = self.interrupted(how, 3000, 12, 8)
+            self.assertEqual(got, code)
+            self.assertGreater(rows, 0)
+            self.assertLess(rows, 96)
+            if how == signal.SIGINT:
+                self.assertIn(f"{rows} lines are in {self.path}/cut.jsonl.partial; the same command goes on from them", said)
+            other = self.run_program(*self.command(12, 8), "--seed", 43)
+            self.assertEqual(other.returncode, 1)
+            self.assertIn("whose seed is another; run that command to its end, remove the file and", other.stderr)
+            answer = self.run_program(*self.command(12, 8), "--kv-memory", "1MB")  # decides no row
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            self.assertIn("96 responses are there already", answer.stderr)
+            self.assertEqual((self.path / "cut.jsonl").read_bytes(), whole)
+            self.assertEqual([path.name for path in self.path.iterdir() if "partial" in path.name], [])
 
-    def test_a_killed_run_leaves_whole_lines(self):
-        code, rows = self.interrupted(signal.SIGKILL)
-        self.assertEqual(code, -signal.SIGKILL)
-        self.assertGreater(len(rows), 0)
+    def test_a_second_writer_is_refused_and_the_first_is_not_disturbed(self):
+        process = subprocess.Popen([PROGRAM, *map(str, self.command(12, 8))], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        kept = self.path / "cut.jsonl.partial"
+        while process.poll() is None and (not kept.exists() or kept.stat().st_size == 0):
+            time.sleep(0.005)
+        process.send_signal(signal.SIGSTOP)  # in its middle for as long as the second takes
+        try:
+            self.refuses("another process is writing it", *self.command(12, 8))
+            self.refuses("another process is writing it", *self.command(12, 8), "--overwrite")
+        finally:
+            process.send_signal(signal.SIGCONT)
+        self.assertEqual(process.wait(120), 0)
+        self.assertEqual(len(lines_of(self.path / "cut.jsonl")), 96)
 
     def test_bad_input_is_one_sentence(self):
         (self.path / "ids.jsonl").write_text('{"prompt_ids":[1,2]}\n')
@@ -193,8 +223,9 @@ class Score(Case):
     def test_a_bad_line_does_not_take_back_those_before_it(self):
         (self.path / "in.jsonl").write_text('{"ids":[1,5],"id":3}\n{"ids":[1,999999]}\n')
         self.refuses("in.jsonl:2", "score", "--model", LAB / "teacher", "--in", self.path / "in.jsonl", "--out",
-                     self.path / "out.jsonl")
-        self.assertEqual([row["id"] for row in lines_of(self.path / "out.jsonl")], [3])
+                     self.path / "out.jsonl", "--quiet")
+        self.assertEqual([row["id"] for row in lines_of(self.path / "out.jsonl.partial")], [3])
+        self.assertFalse((self.path / "out.jsonl").exists())
 
     def test_a_redirected_input_is_not_written_over(self):
         path = self.path / "same.jsonl"
@@ -224,7 +255,7 @@ class Score(Case):
         (self.path / "in.jsonl").write_text("\n".join(lines) + "\n")
         self.refuses("999999", "score", "--model", LAB / "teacher", "--in", self.path / "in.jsonl", "--out",
                      self.path / "out.jsonl", "--quiet")
-        self.assertGreater(len(lines_of(self.path / "out.jsonl")), 0)
+        self.assertGreater(len(lines_of(self.path / "out.jsonl.partial")), 0)
 
     def test_a_full_disk_is_one_sentence(self):
         if not os.path.exists("/dev/full"):

@@ -196,7 +196,7 @@ def generate(program: str, model: str, prompts: list[list[int]], work: pathlib.P
     (work / "prompts.jsonl").write_text("".join(json.dumps({"prompt_ids": prompt}) + "\n" for prompt in prompts))
     machine, own, start = machine_seconds(), os.times(), time.monotonic()
     answer = subprocess.run([program, "generate", "--model", model, "--in", work / "prompts.jsonl", "--out", work / "responses.jsonl",
-                             "--temperature", "0", "--max-new", str(NEW), "--ignore-eos", "--weights", "float32", "--json"],
+                             "--temperature", "0", "--max-new", str(NEW), "--ignore-eos", "--weights", "float32", "--json", "--overwrite"],
                             text=True, capture_output=True)
     if answer.returncode != 0:
         raise EngineError(f"generate: {answer.stderr}")
