@@ -50,7 +50,7 @@ class Case(unittest.TestCase):
     def agrees(self, train, tests, flags=(), **settings):
         """Figures, hits and lines are those of the reference, which is returned."""
         out, report = self.path / "clean.jsonl", self.path / "hits.jsonl"
-        answer = self.succeeds("--train", train, "--test", *tests, "--out", out, "--report", report, "--json", *flags)
+        answer = self.succeeds("--train", train, "--test", *tests, "--out", out, "--report", report, "--overwrite", "--json", *flags)
         figures, hits, kept = reference(train, tests, **settings)
         self.assertEqual(without_hashes(json.loads(answer.stdout)), figures)
         names = ("test_file", "test_id", "train_id", "kind", "coverage")

@@ -161,7 +161,7 @@ class Explain(Case):
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         policy = next(a["content"] for tag, a in parsed.elements if a.get("http-equiv") == "Content-Security-Policy")
         self.assertIn(f"script-src 'sha256-{digest}'", policy, "a browser runs the script by its digest")
-        answer = self.run_program(*ASKED, "--max-new", 5, "--html", page, "--quiet")
+        answer = self.run_program(*ASKED, "--max-new", 5, "--html", page, "--overwrite", "--quiet")
         self.assertEqual((answer.returncode, answer.stdout, answer.stderr), (0, "", ""))
 
     def test_a_given_response_is_shown_safely(self):

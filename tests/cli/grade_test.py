@@ -51,8 +51,8 @@ class Grade(unittest.TestCase):
         self.assertEqual(answer.returncode, 0, answer.stderr)
         self.check_lines(target.read_text())
         self.assertEqual(answer.stdout, f"3 responses: 1 correct, 1 without an answer that can be read; written to {target}\n")
-        self.assertEqual(self.run_program("--in", source, "--out", target, "--quiet").stdout, "")
-        self.assertEqual(json.loads(self.run_program("--in", source, "--out", target, "--json").stdout),
+        self.assertEqual(self.run_program("--in", source, "--out", target, "--overwrite", "--quiet").stdout, "")
+        self.assertEqual(json.loads(self.run_program("--in", source, "--out", target, "--overwrite", "--json").stdout),
                          {"n": 3, "correct": 1, "format": 1, "failed": 0})
 
     def test_broken_lines_are_named_and_the_rest_goes_on(self):

@@ -126,7 +126,7 @@ class Bank(Case):
         self.assertTrue(0 < self.made["mass"] < 1 and 0 < self.made["routed_share"] <= 1)
 
     def test_refuses(self):
-        self.refuses("is there already", "probe", "make", *self.make_options(), "--out", self.bank)
+        self.refuses("exists already", "probe", "make", *self.make_options(), "--out", self.bank)
         self.refuses("try more prompts", "probe", "make", *self.make_options(states=100000), "--out", self.path / "x")
         self.refuses("draws pairs", "probe", "make", *self.make_options(), "--arm", "full_rkl", "--out", self.path / "x")
         changed = self.path / "changed.safetensors"

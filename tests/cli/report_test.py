@@ -70,7 +70,7 @@ class Case(unittest.TestCase):
                               env={**os.environ, "ROUTEOPD_CHART_PYTHON": CHART_PYTHON, **environment})
 
     def page(self, *arguments, **environment):
-        answer = self.run_program(*arguments, "--out", "page.html", **environment)
+        answer = self.run_program(*arguments, "--out", "page.html", "--overwrite", **environment)
         self.assertEqual(answer.returncode, 0, answer.stderr)
         text = (self.path / "page.html").read_text()
         self.assertSound(text)
@@ -123,12 +123,12 @@ class Command(Case):
 
     def test_json_and_quiet(self):
         directories.write_run(self.path / "run", evals=())
-        answer = json.loads(self.run_program("run", "--out", "page.html", "--json", **NO_RENDERER).stdout)
+        answer = json.loads(self.run_program("run", "--out", "page.html", "--overwrite", "--json", **NO_RENDERER).stdout)
         self.assertEqual(answer["bytes"], (self.path / "page.html").stat().st_size)
         self.assertEqual(answer["drawn"], 0)
         self.assertEqual(answer["charts"], 2)
         self.assertIn("20 of 20 steps", answer["verdict"])
-        self.assertEqual(self.run_program("run", "--out", "page.html", "--quiet", **NO_RENDERER).stdout, "")
+        self.assertEqual(self.run_program("run", "--out", "page.html", "--overwrite", "--quiet", **NO_RENDERER).stdout, "")
 
 
 class Pages(Case):
@@ -242,7 +242,7 @@ for _ in asked["charts"]:
         figures.mkdir()
         for name in ("run-time.svg", "run-time.png"):
             (figures / name).write_text("old")
-        answer = self.run_program("run", "--out", "page.html", "--figures", "figures", "--json", ROUTEOPD_CHART_PYTHON=str(python))
+        answer = self.run_program("run", "--out", "page.html", "--overwrite", "--figures", "figures", "--json", ROUTEOPD_CHART_PYTHON=str(python))
         self.assertEqual(answer.returncode, 0, answer.stderr)
         said = json.loads(answer.stdout)
         self.assertEqual((said["charts"], said["drawn"]), (2, 2))
@@ -326,7 +326,7 @@ class Broken(Case):
                         path.unlink()
                     else:
                         path.write_bytes(spoilt)
-                    answer = self.run_program("run", "eval", "probe", "--out", "page.html", "--json", **NO_RENDERER)
+                    answer = self.run_program("run", "eval", "probe", "--out", "page.html", "--overwrite", "--json", **NO_RENDERER)
                     self.assertEqual(answer.returncode, 0, answer.stderr)
                     text = (self.path / "page.html").read_text()
                     self.assertSound(text)
