@@ -224,7 +224,7 @@ class Kill(unittest.TestCase):
     def test_study(self):
         self.dies_everywhere("study", lambda place: [
             "study", "--lab", LAB, "--out", place / "out", "--steps", 1, "--problems", 2, "--samples", 1, "--seeds", 1, "--states",
-            4, "--prompts-per-step", 2, "--n", 1, "--every", 1, "--rounds", 1, "--lr", "5e-5", "--arms", "sampled_rkl,routeopd",
+            4, "--prompts-per-step", 2, "--n", 1, "--every", 1, "--rounds", 2, "--lr", "5e-5", "--arms", "sampled_rkl,routeopd",
             "--max-new", 4], files=0, most=4)
 
 
