@@ -26,6 +26,7 @@ TINY = SOURCE / "tests" / "goldens" / "tiny"
 TEMPLATE = "Problem: {problem}\nSolution:"
 SEED = 20
 TIMES = {"time", "memory", "seconds", "machine", "requests"}  # what two runs need not have alike
+MEASURED = re.compile("cost.*|report|inputs|route-construction|verdicts")  # what a study has of its measured times
 SLOW = {"OMP_NUM_THREADS": "1"}  # two commands at a time
 
 
@@ -45,6 +46,8 @@ def contents(directory, name):
     found = {}
     for path in sorted(directory.rglob("*")):
         if path.is_dir() or path.name == "log.txt" or path.name.startswith("events.out.tfevents"):
+            continue
+        if name == "study" and MEASURED.fullmatch(path.stem):
             continue
         data = path.read_bytes()
         if path.suffix in (".json", ".jsonl", ".toml", ".html", ".md", ".csv", ".tex"):
