@@ -59,6 +59,7 @@ void run_grade(const GradeArguments& arguments) {
         more = line.has_value();
         if (!more) break;
         const grade::Grade grade = formats::naming(lines.where(), [&] {
+          formats::id_of(*line, 0);
           return grade::grade_response(text_field(*line, "response"), answer_of(*line), in_thought(*line));
         });
         answer = std::move(*line);

@@ -125,8 +125,10 @@ void run_score(const ScoreArguments& arguments) {
     for (std::int64_t read = 0; const std::optional<Json> line = lines.next();) {
       check_interrupt();
       if (++read <= found) continue;
-      engine::GivenSequence sequence =
-          formats::naming(lines.where(), [&] { return sequence_of(*line, engine); });
+      engine::GivenSequence sequence = formats::naming(lines.where(), [&] {
+        formats::id_of(*line, 0);
+        return sequence_of(*line, engine);
+      });
       if (tokens + std::ssize(sequence.ids_L) > kPortion) flush();
       tokens += std::ssize(sequence.ids_L);
       given.push_back(*line);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <set>
 
 namespace routeopd::routing {
@@ -60,6 +61,9 @@ TEST(Options, CrossingsCanBeSaid) {  // one-sided updates without the mass weigh
 
 TEST(Options, WordsOfACommandLine) {
   EXPECT_EQ(value_of_word("32"), Json(32));
+  EXPECT_EQ(value_of_word("010"), Json(10));
+  EXPECT_EQ(value_of_word("0x10"), Json("0x10"));
+  EXPECT_EQ(value_of_word("18446744073709551615"), Json(std::numeric_limits<std::uint64_t>::max()));
   EXPECT_EQ(value_of_word("1e-8"), Json(1e-8));
   EXPECT_EQ(value_of_word("full"), Json("full"));
   EXPECT_EQ(value_of_word("nan"), Json("nan"));

@@ -13,6 +13,9 @@ Json value_of_word(const std::string& word) {
   std::int64_t whole = 0;
   if (const auto read = std::from_chars(word.data(), end, whole); read.ec == std::errc() && read.ptr == end)
     return whole;
+  std::uint64_t large = 0;
+  if (const auto read = std::from_chars(word.data(), end, large); read.ec == std::errc() && read.ptr == end)
+    return large;
   double number = 0;
   if (const auto read = std::from_chars(word.data(), end, number);
       read.ec == std::errc() && read.ptr == end) {
@@ -43,6 +46,15 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   return *std::min_element(
       known.begin(), known.end(),
       [&](const std::string& left, const std::string& right) { return distance(left) < distance(right); });
+}
+
+std::string plain_text(const Json& value) {
+  if (!value.is_string()) throw UserError("expected text, got {}", shown(value));
+  const auto& text = value.get_ref<const std::string&>();
+  if (text.find('\0') != std::string::npos)
+    throw UserError("expected text without a zero byte, got {}",
+                    value.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return text;
 }
 
 double number_in(const Json& value, const Range& range, bool whole) {

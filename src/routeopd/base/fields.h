@@ -41,6 +41,9 @@ inline std::string shown(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
+// The text of `value`. Throws unless it is text without a zero byte, where paths would end for the system.
+std::string plain_text(const Json& value);
+
 struct Range {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
@@ -96,10 +99,7 @@ Field<Struct> choice_field(std::string name, Enum Struct::* member, std::string 
 template <class Struct>
 Field<Struct> text_field(std::string name, std::string Struct::* member, std::string help) {
   return {std::move(name), std::move(help),
-          [member](Struct& options, const Json& value) {
-            if (!value.is_string()) throw UserError("expected text, got {}", shown(value));
-            options.*member = value.get<std::string>();
-          },
+          [member](Struct& options, const Json& value) { options.*member = plain_text(value); },
           [member](const Struct& options) { return Json(options.*member); }};
 }
 

@@ -72,7 +72,7 @@ std::optional<ProblemLine> ProblemLines::next() {
   if (!line) return std::nullopt;
   try {
     ProblemLine problem;
-    problem.id = line->contains("id") ? shown((*line)["id"]) : std::to_string(count_);
+    problem.id = formats::id_of(*line, count_);
     problem.text = problem_text(*line);
     if (line->contains("answer") && !(*line)["answer"].is_null()) problem.answer = shown((*line)["answer"]);
     ++count_;

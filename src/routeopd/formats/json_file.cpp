@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/formats/json_file.h"
 
+#include <cmath>
 #include <cstddef>
 #include <fstream>
 #include <functional>
@@ -95,6 +96,25 @@ const Json& value_or_null(const Json& object, const char* key) {
   static const Json null;
   const auto found = object.find(key);
   return found == object.end() ? null : *found;
+}
+
+void refuse_zero_bytes(const Json& value, const std::string& name) {
+  if (value.is_string()) naming(name, [&] { plain_text(value); });
+  if (!value.is_structured()) return;
+  for (const auto& [key, item] : value.items()) {
+    plain_text(Json(key));
+    refuse_zero_bytes(item, name.empty() ? key : fmt::format("{}.{}", name, key));
+  }
+}
+
+std::string id_of(const Json& line, std::int64_t otherwise) {
+  const auto found = line.find("id");
+  if (found == line.end()) return std::to_string(otherwise);
+  // Every double from 2^53 on is a whole number, and the parser reads whole numbers below 2^64 as such.
+  if (found->is_number_float() && std::abs(found->get<double>()) >= 0x1p53)
+    throw UserError("id: expected a whole number below 2^64 or text, got {}; put it in quotation marks",
+                    shown(*found));
+  return shown(*found);
 }
 
 void expect_only(const Json& object, const char* key, const Json& supported) {

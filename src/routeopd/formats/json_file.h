@@ -31,6 +31,14 @@ Json read_json_object(const std::filesystem::path& path, std::int64_t max_bytes)
 // The value under `key` of an object, or null where there is none: most writers mean the same by both.
 const Json& value_or_null(const Json& object, const char* key);
 
+// Throws UserError, naming the value, where a text or a name in `value` has a zero byte: as a path it would
+// be another one, for the system takes what stands before. For files that name paths.
+void refuse_zero_bytes(const Json& value, const std::string& name = "");
+
+// The `id` of a line as text, `otherwise` where it has none. Throws UserError for a whole number of 2^64 or
+// more, or below -2^63: it would not come back as it was written.
+std::string id_of(const Json& line, std::int64_t otherwise);
+
 // Throws UserError naming `key` unless its value is null, missing or the one that is supported.
 void expect_only(const Json& object, const char* key, const Json& supported);
 void expect_none(const Json& object, const char* key);

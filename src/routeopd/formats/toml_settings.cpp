@@ -8,6 +8,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "routeopd/formats/json_file.h"
+
 namespace routeopd::formats {
 
 namespace {
@@ -41,7 +43,9 @@ Json toml_file(const std::string& path) {
   }
   std::ostringstream text;  // but for dates, TOML's values are JSON's, and toml++ writes them as JSON
   text << toml::json_formatter(recipe);
-  return Json::parse(text.str());
+  Json settings = Json::parse(text.str());
+  naming(path, [&] { refuse_zero_bytes(settings); });
+  return settings;
 }
 
 Json toml_section(const std::string& path, const std::string& section) {

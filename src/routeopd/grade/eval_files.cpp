@@ -39,6 +39,7 @@ Json read_summary(const std::filesystem::path& path) {
   if (!std::filesystem::is_regular_file(path))
     throw UserError("{}: cannot be read; is this an eval directory?", path.string());
   Json summary = formats::read_json_object(path, kMaxSummaryBytes);
+  formats::naming(path.string(), [&] { formats::refuse_zero_bytes(summary); });
   for (const char* name : {"decoding", "seed", "template", "extractor", "suites"}) {
     if (!summary.contains(name)) throw UserError("{}: {} is missing", path.string(), name);
   }

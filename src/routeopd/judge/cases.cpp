@@ -46,7 +46,7 @@ Problems read_problems(const std::string& path) {
   Problems problems;
   std::int64_t number = 0;  // the id of a problem without one
   while (const auto line = lines.next()) {
-    const std::string id = line->contains("id") ? shown((*line)["id"]) : std::to_string(number);
+    const std::string id = formats::naming(lines.where(), [&] { return formats::id_of(*line, number); });
     if (!line->contains("answer")) throw UserError("{}: answer is missing", lines.where());
     problems[id] = {problem_text(*line, lines.where()), shown((*line)["answer"])};
     ++number;

@@ -279,6 +279,7 @@ void StudyFiles::withdraw() {
 void StudyFiles::resume(const StudyRequest& request) {
   const fs::path file = path_ / kManifest;
   manifest_ = formats::read_json_object(file, kMostManifestBytes);
+  formats::naming(file.string(), [&] { formats::refuse_zero_bytes(manifest_); });
   if (formats::value_or_null(manifest_, "kind") != "study" ||
       formats::value_or_null(manifest_, "version") != kVersion)
     throw UserError("{}: is no study of version {}", file.string(), kVersion);

@@ -39,7 +39,7 @@ Prompt prompt_of(const Json& line, const std::string& raw_line, std::uint32_t nu
                  const PromptTemplate& words, const tokenizer::Tokenizer* tokenizer) {
   at_most_one(line, {"problem", "messages", "prompt", "prompt_ids"}, "prompt");
   Prompt prompt;
-  std::string id = line.contains("id") ? shown(line["id"]) : std::to_string(number);
+  std::string id = formats::id_of(line, number);
   if (line.contains("prompt_ids")) {
     prompt.id = std::move(id);
     prompt.number = number;

@@ -91,6 +91,7 @@ void write_checkpoint(const fs::path& path, const fs::path& like, const RunState
 
 void verify_checkpoint(const fs::path& path, std::int64_t step) {
   const Json manifest = formats::read_json_object(path / kManifest, kMostJsonBytes);
+  formats::naming((path / kManifest).string(), [&] { formats::refuse_zero_bytes(manifest); });
   if (!manifest.contains("files") || !manifest["files"].is_object())
     throw UserError("{}: expected {{\"files\": ...}}", (path / kManifest).string());
   std::vector<std::string> names;
