@@ -101,7 +101,7 @@ void run_bench(BenchArguments arguments) {
   bench_training(bench);
 
   if (bench.ratios().empty())
-    throw UserError("--only: no such ratio; the ids are R, 1, 1b, 2, 2m, 3, 4, 5, 6, 6b, 10, 11 and L");
+    throw UsageError("--only: no such ratio; the ids are R, 1, 1b, 2, 2m, 3, 4, 5, 6, 6b, 10, 11 and L");
   const Json result = json_of(bench);
   if (file) {
     file->write(result.dump(2) + '\n');

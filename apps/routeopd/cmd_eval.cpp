@@ -105,7 +105,7 @@ Subject read_subject(const EvalArguments& arguments, const fs::path& directory) 
     const auto [name, path] = suite_argument(word);
     for (const eval::Suite& other : subject.suites) {
       if (other.name == name)
-        throw UserError("--suite: {} is named twice; give NAME=FILE with different names", name);
+        throw UsageError("--suite: {} is named twice; give NAME=FILE with different names", name);
     }
     subject.suites.push_back(eval::read_suite(name, path, subject.protocol, directory, subject.tokenizer));
   }

@@ -80,7 +80,7 @@ std::optional<study::StudyPair> pair_of(const StudyArguments& arguments,
   for (const std::string& word : arguments.suites) {
     const auto [name, path] = suite_argument(word);
     if (!pair.suites.emplace(name, study::absolute_path(path)).second)
-      throw UserError("--suite: {} is named twice; give NAME=FILE with different names", name);
+      throw UsageError("--suite: {} is named twice; give NAME=FILE with different names", name);
   }
   return pair;
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "numbers.h"
 #include "routeopd/base/fields.h"
 #include "routeopd/table/text_table.h"
 
@@ -63,7 +64,7 @@ inline void refuse_same_file(const std::string& in, const std::string& out) {
 inline CLI::Validator between(double low, double high) {
   return {[low, high](const std::string& word) {
             double value = 0;
-            const bool read = CLI::detail::lexical_cast(word, value);
+            const bool read = CLI::detail::lexical_cast(word, value);  // of a word that read_numbers() left
             if (read && value >= low && value <= high) return std::string();
             return fmt::format("expected a number from {} to {}, got {}", low, high, word);
           },
@@ -87,7 +88,7 @@ inline void add_decoding_options(CLI::App& app, std::string& prompt_template, do
 inline void add_engine_memory_options(CLI::App& app, std::uint64_t& kv_memory, std::string& weights) {
   app.add_option("--kv-memory", kv_memory,
                  "Memory for keys and values, such as 512MB or 8GB; 0: a quarter of what is free")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->transform(size_in_bytes())
       ->check(CLI::Range(0.0, 1e15))
       ->capture_default_str();
   app.add_option(
@@ -104,7 +105,7 @@ inline std::pair<std::string, std::string> suite_argument(const std::string& wor
   std::pair<std::string, std::string> suite =
       equals == std::string::npos ? std::pair(std::filesystem::path(word).stem().string(), word)
                                   : std::pair(word.substr(0, equals), word.substr(equals + 1));
-  if (suite.first.empty() || suite.second.empty()) throw UserError("--suite {}: expected NAME=FILE", word);
+  if (suite.first.empty() || suite.second.empty()) throw UsageError("--suite {}: expected NAME=FILE", word);
   return suite;
 }
 
@@ -120,8 +121,16 @@ void add_fields(CLI::App& app, const Fields<Struct>& fields, Json& said) {
       names += ",--" + dashed;
     }
     const std::string& name = field.name;
-    app.add_option_function<std::string>(
-           names, [&said, name](const std::string& word) { said[name] = value_of_word(word); }, field.help)
+    const auto take = [&said, name, set = field.set](const std::string& word) {
+      said[name] = value_of_word(word);
+      try {  // what no file can change is refused here, as bad usage
+        Struct alone{};
+        set(alone, said[name]);
+      } catch (const UserError& error) {
+        throw CLI::ValidationError("--" + name, error.what());
+      }
+    };
+    app.add_option_function<std::string>(names, take, field.help)
         ->default_str(shown(field.get(defaults)))
         ->type_name("");
   }

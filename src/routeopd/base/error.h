@@ -24,6 +24,12 @@ class UserError : public std::runtime_error {
       : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)) {}
 };
 
+// What the command line itself says wrongly, whatever the files hold: main() exits with 2 rather than 1.
+class UsageError : public UserError {
+ public:
+  using UserError::UserError;
+};
+
 [[noreturn]] inline void fail_invariant(const char* file, int line, const char* condition) {
   std::fprintf(stderr, "routeopd: broken invariant at %s:%d: %s\n", file, line, condition);
   std::abort();

@@ -65,7 +65,7 @@ std::string_view name_of(Intervention intervention) {
 Intervention intervention_of(const std::string& name) {
   const auto at = std::find(kNames.begin(), kNames.end(), name);
   if (at == kNames.end())
-    throw UserError("intervention: expected one of {}, got {}", fmt::join(kNames, ", "), name);
+    throw UsageError("--intervention: expected one of {}, got {}", fmt::join(kNames, ", "), name);
   return static_cast<Intervention>(at - kNames.begin());
 }
 
@@ -79,7 +79,7 @@ MatchedSize matched_size_of(const std::string& word) {
     if (word == name_of(kind)) return {.kind = kind};
   const Json value = value_of_word(word);
   if (!value.is_number() || !(value.get<double>() > 0))
-    throw UserError("--rms: expected a number over 0 (log-odds), routeopd, targets or none, got {}", word);
+    throw UsageError("--rms: expected a number over 0 (log-odds), routeopd, targets or none, got {}", word);
   return {.kind = Kind::kGiven, .rms = value.get<double>()};
 }
 

@@ -38,12 +38,12 @@ Assumptions assumptions_for(const Device& device) {
 
 void assume(Assumptions& assumptions, const std::string& word) {
   const std::size_t equals = word.find('=');
-  if (equals == std::string::npos) throw UserError("--assume {}: expected NAME=VALUE", word);
+  if (equals == std::string::npos) throw UsageError("--assume {}: expected NAME=VALUE", word);
   try {
     set_field(assumptions, assumption_fields(), word.substr(0, equals),
               value_of_word(word.substr(equals + 1)));
   } catch (const UserError& error) {
-    throw UserError("--assume: {}", error.what());
+    throw UsageError("--assume: {}", error.what());
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "routeopd/base/error.h"
+#include "routeopd/formats/json_file.h"
 #include "routeopd/formats/toml_settings.h"
 #include "routeopd/train/learner_device.h"
 #include "routeopd/train/recipe_fields.h"
@@ -123,6 +124,7 @@ Json parse_settings(const std::vector<std::string>& settings) {
       section_in(part, key.substr(0, inner))[key.substr(inner + 1)] = value;
     }
   }
+  formats::refuse_zero_bytes(parsed);
   return parsed;
 }
 
@@ -254,7 +256,7 @@ Recipe read_recipe(const std::string& path, const std::vector<std::string>& sett
   try {
     apply_settings(recipe, parse_settings(settings));
   } catch (const UserError& error) {
-    throw UserError("--set: {}", error.what());
+    throw UsageError("--set: {}", error.what());
   }
   return recipe;
 }
