@@ -15,6 +15,7 @@
 #include "routeopd/engine/sequence.h"
 #include "routeopd/formats/json_file.h"
 #include "routeopd/formats/json_lines.h"
+#include "routeopd/table/visible_text.h"
 #include "routeopd/text/prompts.h"
 
 namespace routeopd::app {
@@ -199,7 +200,8 @@ void run_generate(const GenerateArguments& arguments) {
                         const std::size_t prompt = wanted.rows[static_cast<std::size_t>(response.prompt)];
                         const Json line = line_of(one, prompts[prompt], words, arguments.stop);
                         if (!output.to_file() && arguments.show && words != nullptr) {
-                          std::cout << prompts[prompt].text << line["text"].get<std::string>() << "\n\n"
+                          std::cout << table::visible_lines(prompts[prompt].text + line["text"].get<std::string>())
+                                    << "\n\n"
                                     << std::flush;
                         } else {
                           output.write(line);
@@ -250,7 +252,9 @@ void add_generate(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_flag("--ignore-eos", arguments->ignore_eos, "Continue to --max-new after an end of sequence");
   add_engine_memory_options(app, arguments->kv_memory, arguments->weights);
-  app.add_flag("--show", arguments->show, "Print prompts and responses as text")->excludes(out);
+  app.add_flag("--show", arguments->show,
+               "Print prompts and responses as text, with what a terminal would obey written out: \\x1b")
+      ->excludes(out);
   add_output_flags(app, arguments->output);
   app.footer(
       "Responses are written as they end, each line whole, to OUT.partial; a file is put in the order of the "

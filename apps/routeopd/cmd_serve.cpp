@@ -21,6 +21,7 @@
 #include "routeopd/net/http_server.h"
 #include "routeopd/serve/binary.h"
 #include "routeopd/serve/service.h"
+#include "routeopd/table/visible_text.h"
 #include "routeopd/text/chat_template_files.h"
 
 namespace routeopd::app {
@@ -47,7 +48,7 @@ void log_line(std::string_view line) {
   gmtime_r(&now, &utc);
   std::array<char, 32> text{};
   std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  std::fprintf(stderr, "%s %.*s\n", text.data(), static_cast<int>(line.size()), line.data());
+  std::fprintf(stderr, "%s %s\n", text.data(), table::visible(line).c_str());
 }
 
 std::string key_of(const std::string& variable) {
@@ -143,7 +144,7 @@ void run_serve(const ServeArguments& arguments) {
 void add_limits(CLI::App& app, ServeArguments& arguments) {
   serve::Limits& limits = arguments.limits;
   app.add_option("--max-body", arguments.most_body, "Largest body of a request, such as 64MB; else 413")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->transform(size_in_bytes())
       ->check(CLI::Range(1e3, 1e12))
       ->capture_default_str();
   app.add_option("--max-prompt", limits.most_prompt_tokens, "Longest prompt, in tokens; else 400")

@@ -7,6 +7,8 @@
 
 #include <cstdio>
 
+#include "routeopd/table/visible_text.h"
+
 namespace routeopd::app {
 namespace {
 
@@ -18,7 +20,9 @@ std::string one_row(const std::string& line) {
   winsize size = {};
   if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 8 || line.size() < size.ws_col)
     return line;
-  return line.substr(0, size.ws_col - 4U) + "...";
+  std::size_t end = size.ws_col - 4U;
+  while (end > 0 && (line[end] & 0xC0) == 0x80) --end;  // between two characters
+  return line.substr(0, end) + "...";
 }
 
 }  // namespace
@@ -52,6 +56,7 @@ void Progress::update(std::int64_t done, const std::string& note) {
     line += fmt::format(" {:3.0f} %, {} left", 100 * share, clock_text(elapsed * (1 - share) / share));
   }
   line += fmt::format(", {}", note);
+  line = table::visible(line);
   std::fputs((terminal_ ? "\r\033[K" + one_row(line) : line + "\n").c_str(), stderr);
   std::fflush(stderr);
   shown_ = true;

@@ -66,6 +66,25 @@ class Generate(Case):
             self.assertEqual(rows[0]["ids"], plain[0]["ids"][:count])
             self.assertLess(count, len(plain[0]["ids"]))
 
+    def test_ids_come_back_as_they_were_written(self):
+        ids = ["9223372036854775807", "9223372036854775808", "18446744073709551615", "-9223372036854775808", '"18446744073709551616"', "1.5"]
+        rows = [f'{{"id": {id}, "prompt": "1"}}\n' for id in ids]
+        answer = self.run_program("generate", "--model", LAB / "teacher", "--max-new", 1, stdin="".join(rows))
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        for id in ids:
+            self.assertIn(f'"id":{id},', answer.stdout)
+        for id in ("18446744073709551616", "-9223372036854775809", "1e20"):
+            self.refuses("standard input:2: id: expected a whole number below 2^64 or text", "generate", "--model", LAB / "teacher",
+                         "--max-new", 1, stdin=rows[0] + f'{{"id": {id}, "prompt": "1"}}\n')
+        self.refuses("standard input:1: id: ", "score", "--model", LAB / "teacher", stdin='{"id": 18446744073709551616, "ids": [1, 2]}\n')
+        self.refuses("standard input:1: id: ", "grade", stdin='{"id": 18446744073709551616, "response": "1", "answer": "1"}\n')
+
+    def test_what_is_shown_acts_on_no_terminal(self):
+        words = "\x1b]0;title\x07\x9b31m\u202e one\ntwo"
+        shown = self.run_program("generate", "--model", LAB / "teacher", "--max-new", 4, "--show", stdin=json.dumps({"prompt": words}) + "\n")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertTrue(shown.stdout.startswith("\\x1b]0;title\\x07\\u{9b}31m\\u{202e} one\ntwo"), shown.stdout)
+
     def test_limits_change_nothing(self):
         more = ("--n", 3, "--max-new", 60, "--k", 4)
         whole = self.generate("whole.jsonl", *more, "--json", problems=6)

@@ -126,7 +126,7 @@ std::string csv_cell(std::string_view words) {
 }
 
 std::string escaped(std::string_view words, TableFormat format) {
-  const std::string line = one_line(words);
+  const std::string line = visible(one_line(words));
   switch (format) {
     case TableFormat::kText:
       break;
@@ -137,7 +137,7 @@ std::string escaped(std::string_view words, TableFormat format) {
     case TableFormat::kCsv:
       return csv_cell(words);
     case TableFormat::kHtml:
-      return html_escaped(visible(line));
+      return html_escaped(line);
   }
   return line;
 }
