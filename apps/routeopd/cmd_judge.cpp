@@ -40,11 +40,11 @@ Suites suites_of(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     const std::size_t equals = word.find('=');
     if (equals == 0 || word.empty() || equals + 1 == word.size())
-      throw UserError("--suite {}: expected NAME or NAME=FILE", word);
+      throw UsageError("--suite {}: expected NAME or NAME=FILE", word);
     const bool fresh = equals == std::string::npos
                            ? suites.only.insert(word).second
                            : suites.files.emplace(word.substr(0, equals), word.substr(equals + 1)).second;
-    if (!fresh) throw UserError("--suite: {} is named twice", word.substr(0, equals));
+    if (!fresh) throw UsageError("--suite: {} is named twice", word.substr(0, equals));
   }
   return suites;
 }
@@ -79,7 +79,7 @@ void run_judge(const JudgeArguments& arguments) {
   const judge::JudgeInput input = judge::read_judge_input(arguments.directories, suites.files, suites.only);
 
   const fs::path out(arguments.out);
-  judge::open_judge_directory(out);
+  judge::open_judge_directory(out, settings.model);
   const DirectoryLock lock(out);
   remove_abandoned(out);
   for (const char* written : {"labels.jsonl", "summary.json"}) {
@@ -110,13 +110,21 @@ void run_judge(const JudgeArguments& arguments) {
     std::cout << report::judgement_tables(input, tally, arguments.format);
   }
   std::cout.flush();
-  if (tally.unanswered == 0) return;
-  std::string why = asker.stopped();
+  std::string why = asker.stopped(), no_label;
+  bool labelled = false;  // by the judge, once at least
   for (const auto& run : judgements) {
     for (const judge::Judgement& judgement : run) {
       if (why.empty() && !judgement.answered) why = judgement.reason;
+      if (judgement.label == judge::Label::kUnjudged) no_label = judgement.reason;
+      labelled = labelled || judgement.pass1 || judgement.pass2;
     }
   }
+  if (tally.unanswered == 0 && !labelled && tally.unjudged > 0)
+    throw UserError(
+        "the judge labelled none of {} responses ({}); its answers are in {}, another --seed or --max-tokens "
+        "asks anew",
+        tally.unjudged, no_label, arguments.cache.empty() ? arguments.out : arguments.cache);
+  if (tally.unanswered == 0) return;
   throw UserError(
       "{} of {} responses are unjudged, since no answer came ({}); all others are in {}, and the same "
       "command "

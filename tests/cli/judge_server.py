@@ -148,8 +148,8 @@ class Case(unittest.TestCase):
     def command(self, judge, *arguments, runs=None, out="judged"):
         runs = runs or [self.path / "method-A"]
         url = judge if isinstance(judge, str) else judge.url
-        return [PROGRAM, "judge", *map(str, runs), "--endpoint", url, "--model", "the-judge", "--out",
-                str(self.path / out), *map(str, arguments)]
+        model = () if "--model" in arguments else ("--model", "the-judge")
+        return [PROGRAM, "judge", *map(str, runs), "--endpoint", url, *model, "--out", str(self.path / out), *map(str, arguments)]
 
     def run_judge(self, judge, *arguments, environment=(), timeout=60, **kept):
         clean = {name: value for name, value in os.environ.items() if "API_KEY" not in name}

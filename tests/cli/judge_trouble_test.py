@@ -93,11 +93,21 @@ class Trouble(Case):
                       '{"label": "reasoning_error"} or {"label": "arithmetic_error"}'):
             judge = self.serve(lambda body, number, _: (200, completion(words)))
             answer = self.run_judge(judge, out="labels")
-            self.assertEqual(answer.returncode, 0, answer.stderr)  # all was answered: asking again is no use
+            self.assert_fails(answer, "the judge labelled none of 1 responses (no label in the judge's answer)")
             line, = self.labels("labels")
             self.assertEqual((line["label"], line["reason"]), ("unjudged", "no label in the judge's answer"))
             self.assertEqual(sorted(body["seed"] for body in judge.bodies()), [42, 43, 44, 45, 46, 47])
             (self.path / "labels" / "cache.jsonl").unlink()
+
+    def test_labels_of_another_model_stay(self):
+        self.make_run("method-A", ["w"])
+        self.assertEqual(self.run_judge(self.serve(stable)).returncode, 0)
+        files = {path: path.read_bytes() for path in (self.path / "judged").iterdir()}
+        other = self.serve(stable)
+        self.assert_fails(self.run_judge(other, "--model", "another"), "labels of another judge, the-judge", "name another directory for another")
+        self.assertEqual(other.requests, [])
+        self.assertEqual({path: path.read_bytes() for path in (self.path / "judged").iterdir()}, files)
+        self.assertEqual(self.run_judge(other, "--seed", "7").returncode, 0)  # the same model anew
 
     def test_garbage_then_well(self):
         self.make_run("method-A", ["w"])

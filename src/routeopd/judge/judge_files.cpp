@@ -2,9 +2,12 @@
 #include "routeopd/judge/judge_files.h"
 
 #include "routeopd/base/files.h"
+#include "routeopd/formats/json_file.h"
 
 namespace routeopd::judge {
 namespace {
+
+constexpr std::int64_t kMostSummaryBytes = 1 << 26;
 
 Json optional_json(const std::optional<double>& value) {
   return value ? Json(*value) : Json();
@@ -52,7 +55,7 @@ Json scope_json(const JudgeInput& input, const ScopeTally& scope) {
 
 }  // namespace
 
-void open_judge_directory(const std::filesystem::path& directory) {
+void open_judge_directory(const std::filesystem::path& directory, const std::string& model) {
   namespace fs = std::filesystem;
   std::error_code error;
   fs::create_directories(directory, error);
@@ -63,6 +66,13 @@ void open_judge_directory(const std::filesystem::path& directory) {
   if (fs::exists(directory / "responses.jsonl") || (!ours && !fs::is_empty(directory)))
     throw UserError("--out {}: holds other files; name a new directory, or that of an earlier judge run",
                     directory.string());
+  if (!fs::exists(directory / "summary.json")) return;
+  const Json summary = formats::read_json_object(directory / "summary.json", kMostSummaryBytes);
+  const Json& judge = formats::value_or_null(summary, "judge");
+  const Json& before = judge.is_object() ? formats::value_or_null(judge, "model") : judge;
+  if (before.is_string() && before != model)
+    throw UserError("--out {}: holds the labels of another judge, {}; name another directory for {}",
+                    directory.string(), shown(before), model);
 }
 
 Json summary_of(const JudgeInput& input, const JudgeTally& tally, const Asker& asker) {

@@ -16,8 +16,9 @@
 namespace routeopd::judge {
 
 // Creates the directory, or opens one that an earlier run of the judge left. Throws UserError for any other
-// that is not empty: an eval directory has a summary.json too.
-void open_judge_directory(const std::filesystem::path& directory);
+// that is not empty (an eval directory has a summary.json too), and for one with the labels of another model:
+// they would be replaced.
+void open_judge_directory(const std::filesystem::path& directory, const std::string& model);
 
 // Every setting but the key is in it.
 Json summary_of(const JudgeInput& input, const JudgeTally& tally, const Asker& asker);
