@@ -7,10 +7,13 @@
 #include "command.h"
 #include "progress.h"
 #include "routeopd/base/output_place.h"
+#include "routeopd/base/files.h"
+#include "routeopd/base/interrupt.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/model/model_files.h"
 #include "routeopd/probe/bank_file.h"
+#include "routeopd/probe/kept_rows.h"
 #include "routeopd/probe/run_probe.h"
 #include "routeopd/probe/summary.h"
 #include "routeopd/table/text_table.h"
@@ -164,12 +167,17 @@ void run_run(const RunArguments& arguments) {
   if (arguments.interventions.empty())
     request.interventions.assign(probe::kInterventions.begin(), probe::kInterventions.end());
   Json result;
-  {
+  try {
     std::optional<Progress> progress;  // the number of rows is known once the models are loaded
     result = probe::run_probe(request, [&](std::int64_t done, std::int64_t total, const std::string& what) {
       if (!progress) progress.emplace("probe", total, arguments.output.quiet);
       progress->update(done, fmt::format("{} of {}: {}", done + 1, total, what));
     });
+  } catch (const Interrupted&) {
+    const std::string kept = probe::kept_rows_path(arguments.out).string();
+    if (!arguments.output.quiet && std::filesystem::exists(kept))
+      std::cerr << fmt::format("the rows that are finished are in {}; the same command goes on\n", kept);
+    throw;
   }
   if (arguments.output.json) {
     std::cout << result.dump() << '\n';

@@ -10,10 +10,12 @@ import decimal
 import json
 import math
 import pathlib
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 PROGRAM, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
@@ -114,6 +116,41 @@ class Case(unittest.TestCase):
         error = run(*arguments, code=code).stderr
         self.assertEqual(error.count("\n"), 1, error)
         self.assertRegex(error, words)
+
+
+class Kept(Case):
+    def test_finished_rows_are_kept_and_the_same_command_goes_on(self):
+        options = ["--arm", "routeopd", "--arm", "sampled_rkl", "--arm", "union_rkl"]
+        whole = self.probe("whole", *options)
+        command = [PROGRAM, "probe", "run", "--bank", self.bank, "--student", LAB / "base", "--teacher", LAB / "teacher", "--lr", "5e-5",
+                   "--out", self.path / "stopped", *options]
+        kept = self.path / "stopped.unfinished" / "rows.jsonl"
+        process = subprocess.Popen([*map(str, command)], stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        deadline = time.monotonic() + 120
+        while process.poll() is None and time.monotonic() < deadline:
+            if kept.exists() and kept.read_bytes().count(b"\n") >= 4:
+                break
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=120)[1]
+        self.assertEqual(process.returncode, 130, said)
+        self.assertIn("the rows that are finished are in", said)
+        self.assertFalse((self.path / "stopped").exists())
+        rows = kept.read_text().splitlines()
+        self.assertTrue(4 <= len(rows) <= len(whole["rows"]), len(rows))
+        self.refuses("rows of another command", *command[1:], "--rms", "targets")
+        self.assertEqual(kept.read_text().splitlines(), rows)
+        # A row that says otherwise than it was shows that it is taken over, and not made again.
+        marked = json.loads(rows[1])
+        marked["scale"] = 0.5
+        kept.write_text("\n".join([rows[0], json.dumps(marked), *rows[2:]]) + "\n" + rows[1][:50])
+        made = self.probe("stopped", *options)
+        self.assertEqual(made["rows"][0].pop("scale"), 0.5)
+        whole["rows"][0].pop("scale")
+        self.assertEqual(made, whole)
+        for name in ("states.jsonl", "routes.jsonl", "example.json"):
+            self.assertEqual((self.path / "stopped" / name).read_bytes(), (self.path / "whole" / name).read_bytes(), name)
+        self.assertFalse(kept.parent.exists())
 
 
 class Bank(Case):

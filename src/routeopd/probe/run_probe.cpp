@@ -16,6 +16,7 @@
 #include "routeopd/probe/bank_file.h"
 #include "routeopd/probe/distribution_dump.h"
 #include "routeopd/probe/example.h"
+#include "routeopd/probe/kept_rows.h"
 #include "routeopd/probe/summary.h"
 #include "routeopd/tokenizer/tokenizer.h"
 
@@ -121,6 +122,30 @@ void check_pair(const Bank& bank, const ProbeRequest& request, const model::Mode
                     bank.real_ids);
 }
 
+// All that the rows of a probe depend on.
+Json rows_request(const ProbeRequest& request, const Bank& bank, const std::string& student_hash,
+                  const std::string& teacher_hash, const SavedMoments* moments) {
+  const train::OptimizerSection& optimizer = request.optimizer;
+  Json arms = Json::array();
+  for (const ProbeArm& arm : request.arms) {
+    Json settings = Json::object();
+    for (const auto& field : routing::objective_fields()) settings[field.name] = field.get(arm.objective);
+    arms.push_back({{"name", arm.name}, {"objective", settings}});
+  }
+  return {{"version", 1},
+          {"bank", bank.sha256},
+          {"student", student_hash},
+          {"teacher", teacher_hash},
+          {"moments", moments == nullptr ? "" : formats::weights_sha256(request.moments / "state")},
+          {"updates", moments == nullptr ? 0 : moments->updates()},
+          {"arms", arms},
+          {"optimizer",
+           {optimizer.lr, optimizer.beta1, optimizer.beta2, optimizer.eps, optimizer.weight_decay,
+            optimizer.clip}},
+          {"matched", std::string(name_of(request.size.kind))},
+          {"rms", request.size.rms}};
+}
+
 }  // namespace
 
 ProbeArm arm_of(const std::string& words, const routing::ObjectiveOptions& bank) {
@@ -138,12 +163,16 @@ ProbeArm arm_of(const std::string& words, const routing::ObjectiveOptions& bank)
     const std::string said = rest.substr(begin + 1, end == std::string::npos ? end : end - begin - 1);
     const std::size_t split = said.find('=');
     if (split == std::string::npos || split == 0)
-      throw UserError("--arm: expected ARM or ARM:NAME=VALUE,…, got {}", words);
+      throw UsageError("--arm: expected ARM or ARM:NAME=VALUE,…, got {}", words);
     settings[said.substr(0, split)] = value_of_word(said.substr(split + 1));
     made += fmt::format("-{}{}", said.substr(0, split), said.substr(split + 1));
     begin = end;
   }
-  return {.name = name.empty() ? made : name, .objective = routing::objective_from(settings, bank)};
+  try {
+    return {.name = name.empty() ? made : name, .objective = routing::objective_from(settings, bank)};
+  } catch (const UserError& error) {
+    throw UsageError("--arm {}: {}", words, error.what());
+  }
 }
 
 Json run_probe(const ProbeRequest& request, const ProbeWatch& watch) {
@@ -168,8 +197,8 @@ Json run_probe(const ProbeRequest& request, const ProbeWatch& watch) {
   std::set<std::string> names;
   for (const ProbeArm& arm : request.arms) {
     if (!names.insert(arm.name).second)
-      throw UserError("--arm: {} is named twice; give one of them a name, as in other={}", arm.name,
-                      arm.objective.arm);
+      throw UsageError("--arm: {} is named twice; give one of them a name, as in other={}", arm.name,
+                       arm.objective.arm);
     if (std::none_of(plan.begin(), plan.end(), [&](const auto& step) { return step.first.name == arm.name; }))
       throw UserError("--arm: {} has none of these interventions{}", arm.name,
                       arm.objective.loss == routing::Loss::kSft ? ": it knows no teacher" : "");
@@ -177,6 +206,11 @@ Json run_probe(const ProbeRequest& request, const ProbeWatch& watch) {
   std::optional<DistributionDump> dump;
   if (!request.dump.empty()) dump.emplace(request.dump, bank, prober, teacher_head);
 
+  // The distributions of a row are not kept, so that a dump needs all rows made anew.
+  std::optional<KeptRows> kept;
+  if (!dump)
+    kept.emplace(request.out,
+                 rows_request(request, bank, student_hash, teacher_hash, moments ? &*moments : nullptr));
   std::vector<ProbeRow> rows;
   Json summaries = Json::array();
   for (const auto& [arm, intervention] : plan) {
@@ -184,9 +218,14 @@ Json run_probe(const ProbeRequest& request, const ProbeWatch& watch) {
       watch(std::ssize(rows), std::ssize(plan), fmt::format("{} {}", arm.name, name_of(intervention)));
     check_interrupt();
     const std::int32_t pairs = intervention == Intervention::kPairIsolated ? arm.objective.m : 1;
-    rows.push_back(prober.run(
-        arm, intervention,
-        dump ? dump->rows(fmt::format("{}.{}", arm.name, name_of(intervention)), pairs) : AfterRow()));
+    if (const ProbeRow* const before = kept ? kept->find(arm.name, intervention) : nullptr) {
+      rows.push_back(*before);
+    } else {
+      rows.push_back(prober.run(
+          arm, intervention,
+          dump ? dump->rows(fmt::format("{}.{}", arm.name, name_of(intervention)), pairs) : AfterRow()));
+      if (kept) kept->add(rows.back());
+    }
     summaries.push_back(summary_of(rows.back(), bank, prober.frozen()));
   }
   Json arms = Json::array();
@@ -223,6 +262,7 @@ Json run_probe(const ProbeRequest& request, const ProbeWatch& watch) {
   write_file(out.path() / "probe.json", result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   if (dump) dump->commit();
   out.commit();
+  if (kept) kept->remove();
   return result;
 }
 

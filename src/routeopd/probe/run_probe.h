@@ -33,7 +33,8 @@ struct ProbeRequest {
 // Rows done, of how many, and the one that is being made.
 using ProbeWatch = std::function<void(std::int64_t done, std::int64_t total, const std::string& what)>;
 
-// Returns probe.json. Throws UserError for a bank of another teacher or vocabulary, and when no arm has any
+// Returns probe.json. Rows that an earlier call finished for the same request are taken over, unless there is
+// a dump (kept_rows.h). Throws UserError for a bank of another teacher or vocabulary, and when no arm has any
 // of the interventions.
 Json run_probe(const ProbeRequest& request, const ProbeWatch& watch = {});
 
