@@ -4,12 +4,10 @@
 #include <algorithm>
 
 #include "routeopd/formats/json_file.h"
+#include "routeopd/net/secret.h"
 
 namespace routeopd::judge {
 namespace {
-
-// A shorter key is no secret, and would be found in any text.
-constexpr std::size_t kShortestKey = 8;
 
 constexpr std::size_t kMostMessage = 300;
 constexpr std::size_t kMostFinish = 32;
@@ -58,16 +56,9 @@ void check_key(const ChatSettings& settings) {
         settings.endpoint.url);
 }
 
-std::string ChatClient::without_key(const std::string& text) const {
-  const std::string& key = settings_.key;
-  if (key.size() < kShortestKey) return text;
-  std::string out;
-  std::size_t from = 0;
-  for (std::size_t at = text.find(key); at != std::string::npos; at = text.find(key, from)) {
-    out.append(text, from, at - from).push_back('*');
-    from = at + key.size();
-  }
-  return out.append(text, from);
+std::string ChatClient::without_key(std::string text) const {
+  net::hide_secret(text, settings_.key);
+  return text;
 }
 
 std::string ChatClient::server_message(const net::HttpAnswer& answer) const {

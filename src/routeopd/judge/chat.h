@@ -61,7 +61,7 @@ class ChatClient {
  private:
   ChatAnswer read(const std::string& body) const;
   std::string server_message(const net::HttpAnswer& answer) const;
-  std::string without_key(const std::string& text) const;
+  std::string without_key(std::string text) const;
 
   ChatSettings settings_;
   net::HttpClient http_;

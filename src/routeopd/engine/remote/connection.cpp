@@ -5,6 +5,7 @@
 
 #include "routeopd/base/display.h"
 #include "routeopd/formats/json_file.h"
+#include "routeopd/net/secret.h"
 
 namespace routeopd::engine {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 constexpr std::size_t kMostShown = 300;  // bytes of what a server said, in a message
 
 // What an error's body says: {"error": {"message": …}} or {"error": …} or {"detail": …}, else its beginning.
-std::string reason_in(const std::string& body) {
+std::string reason_in(const std::string& body, const std::string& key) {
   std::string reason = body.substr(0, 1 << 16);
   const Json parsed = Json::parse(reason, nullptr, /*allow_exceptions=*/false);
   if (parsed.is_object()) {
@@ -24,6 +25,7 @@ std::string reason_in(const std::string& body) {
       break;
     }
   }
+  net::hide_secret(reason, key);  // where JSON had escaped a character of it
   return reason.size() <= kMostShown ? reason : reason.substr(0, kMostShown) + "…";
 }
 
@@ -56,16 +58,17 @@ net::HttpAnswer Connection::exchange(std::string_view path, std::optional<std::s
   request.type = type;
   request.cancelled = cancelled_;
   if (!key_.empty()) request.headers.push_back("Authorization: Bearer " + key_);
-  if (!body) return client_.get(request);
-  request.body = std::move(*body);
-  return client_.post(request);
+  if (body) request.body = std::move(*body);
+  net::HttpAnswer answer = body ? client_.post(request) : client_.get(request);
+  net::hide_secret(answer.body, key_);  // what servers say may go into errors and logs
+  return answer;
 }
 
 std::string Connection::checked(std::string_view path, net::HttpAnswer answer) const {
   if (answer.status == 200) return std::move(answer.body);
-  throw ServerError(
-      answer.status, answer.retry_after,
-      fmt::format("{}: status {}: {}", net::below(endpoint_, path), answer.status, reason_in(answer.body)));
+  throw ServerError(answer.status, answer.retry_after,
+                    fmt::format("{}: status {}: {}", net::below(endpoint_, path), answer.status,
+                                reason_in(answer.body, key_)));
 }
 
 }  // namespace routeopd::engine
