@@ -2,18 +2,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "numbers.h"
+#include "routeopd/base/bus_error.h"
 #include "routeopd/base/error.h"
 #include "routeopd/base/fields.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/ranks/group.h"
+#include "routeopd/table/visible_text.h"
 
 #define ROUTEOPD_COMMANDS(ENTRY)                                                           \
   ENTRY(train, "A distillation run: two checkpoints and prompts in, a better student out") \
@@ -46,13 +54,33 @@ ROUTEOPD_COMMANDS(DECLARE)
 void print_error(std::string message) {
   constexpr std::size_t kLongest = 1000;
   for (char& c : message) c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
-  if (message.size() > kLongest) message.replace(kLongest, std::string::npos, " …");
+  if (message.size() > kLongest) {
+    std::size_t end = kLongest;
+    while (end > 0 && (message[end] & 0xC0) == 0x80) --end;  // between two characters
+    message.replace(end, std::string::npos, " …");
+  }
+  message = table::visible(message);
   const ranks::Group& group = ranks::world();
   const std::string who = group.alone() ? "" : fmt::format("rank {}: ", group.rank());
   std::fprintf(stderr, "routeopd: %s%s\n", who.c_str(), message.c_str());
 }
 
 namespace {
+
+// A stream that the caller closed: the next file that is opened would take its number, and what is printed
+// would go into that file. Reading and writing such a stream fails as before; nobody reads the errors.
+void open_standard_streams() {
+  for (const auto& [stream, mode] : {std::pair(STDIN_FILENO, O_WRONLY), std::pair(STDOUT_FILENO, O_RDONLY),
+                                     std::pair(STDERR_FILENO, O_WRONLY)}) {
+    if (::fcntl(stream, F_GETFD) == -1 && errno == EBADF)
+      ::open("/dev/null", mode);  // takes the lowest number
+  }
+}
+
+void flush_output() {
+  if (!std::cout.flush() || std::fflush(stdout) != 0)
+    throw UserError("standard output: cannot be written; is the disk full?");
+}
 
 int run(int argc, char** argv) {
   CLI::App app("RouteOPD: on-policy distillation as explicit probability transport", "routeopd");
@@ -61,6 +89,7 @@ int run(int argc, char** argv) {
   app.footer("`routeopd COMMAND --help` shows a command's options and an example.");
 #define ADD(name, summary) add_##name(*app.add_subcommand(#name, summary));
   ROUTEOPD_COMMANDS(ADD)
+  read_numbers(app);
 
   std::vector<std::string> names;
 #define NAME(name, summary) names.emplace_back(#name);
@@ -71,18 +100,22 @@ int run(int argc, char** argv) {
     return 2;
   }
   try {
-    app.parse(argc, argv);
-    if (!std::cout.flush() || std::fflush(stdout) != 0)
-      throw UserError("standard output: cannot be written; is the disk full?");
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::Success& wanted) {  // --help, --version
+      app.exit(wanted);                     // prints
+    }
+    flush_output();
     return 0;
-  } catch (const CLI::Success& wanted) {  // --help, --version
-    return app.exit(wanted);
   } catch (const CLI::ParseError& error) {
     print_error(std::string(error.what()) + "; see `routeopd --help` or `routeopd COMMAND --help`");
     return 2;
   } catch (const Interrupted& stop) {
     if (ranks::world().leads()) print_error("interrupted; nothing was left half-written");
     return 128 + stop.signal();
+  } catch (const UsageError& error) {
+    print_error(error.what());
+    return 2;
   } catch (const UserError& error) {
     print_error(error.what());
     return 1;
@@ -97,6 +130,8 @@ int run(int argc, char** argv) {
 int run_program(int argc, char** argv) {
   try {
     catch_interrupts();
+    catch_bus_errors();
+    open_standard_streams();
     return run(argc, argv);
   } catch (const std::exception& error) {  // while the commands were being declared
     std::fprintf(stderr, "routeopd: failed: %s\n", error.what());

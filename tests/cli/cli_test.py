@@ -170,10 +170,30 @@ class BadInput(unittest.TestCase):
         self.refused(STATE | {"options": [1]}, says="options")
 
     def test_settings_on_the_command_line(self):
-        for option, value, says in (("--k", "0", "k: "), ("--kappa", "0", "kappa"), ("--b_min", "0.9", "b_max"),
-                                    ("--b-min", "0.9", "b_max"), ("--m", "-3", "m: "), ("--precision", "half", "double | float"),
-                                    ("--kappa", "nan", "kappa"), ("--arm", "sampled", "did you mean sampled_rkl")):
+        for option, value, says in (("--b_min", "0.9", "b_max"), ("--b-min", "0.9", "b_max"), ("--precision", "half", "double | float")):
             self.refused(STATE, options=(option, value), says=says)
+        for option, value, says in (("--k", "0", "--k: "), ("--kappa", "0", "--kappa"), ("--m", "-3", "--m: "), ("--kappa", "nan", "--kappa"),
+                                    ("--arm", "sampled", "did you mean sampled_rkl")):
+            answer = route(STATE, options=(option, value))
+            self.assertEqual((answer.returncode, answer.stdout), (2, ""), (option, value))
+            self.assertIn(says, answer.stderr)
+
+    def test_a_zero_byte_ends_no_path(self):
+        with tempfile.TemporaryDirectory() as folder:
+            recipe = os.path.join(folder, "recipe.toml")
+            for text, name in (('out = "run\\u0000s"', "out: "), ('[eval]\nsuites = { a = "file\\u0000.jsonl" }', "eval.suites.a: "),
+                               ('[rollout]\nurls = ["http://127.0.0.1:1\\u0000"]', "rollout.urls.0: "), ('[student]\n"pa\\u0000th" = "a"', "\\u0000")):
+                with open(recipe, "w") as file:
+                    file.write(text)
+                answer = run("train", recipe, "--show-recipe")
+                self.assertEqual((answer.returncode, answer.stdout), (1, ""), answer.stderr)
+                self.assertIn("without a zero byte", answer.stderr)
+                self.assertIn(name, answer.stderr)
+            pathlib.Path(recipe).write_text("")
+            answer = run("train", recipe, "--show-recipe", "--set", 'eval.suites={"a": "b\\u0000c"}')
+            self.assertEqual(answer.returncode, 2, answer.stderr)
+            self.assertIn("eval.suites.a: expected text without a zero byte", answer.stderr)
+            self.assertEqual(os.listdir(folder), ["recipe.toml"])
 
     def test_ids(self):
         self.refused(STATE | {"pairs": [[0, 4]]}, says=("pairs", "3"))
@@ -213,6 +233,17 @@ class BadInput(unittest.TestCase):
             answer = subprocess.run([PROGRAM, "route", "--in", EXAMPLES], stdout=full, stderr=subprocess.PIPE, text=True)
         self.assertEqual(answer.returncode, 1)
         self.assertIn("standard output", answer.stderr)
+        for words in (["--help"], ["--version"], ["route", "--help"], ["probe", "make", "--help"]):
+            with open("/dev/full", "w") as full:
+                answer = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(answer.returncode, 1, words)
+            self.assertEqual(answer.stderr, "routeopd: standard output: cannot be written; is the disk full?\n")
+
+    def test_an_error_is_text_that_can_be_seen(self):
+        answer = run("route", "--in", "no\x1b[31m/\u009b31m\u202e" + "\u00e4" * 1000)
+        self.assertEqual((answer.returncode, answer.stderr.count("\n")), (1, 1))
+        self.assertNotRegex(answer.stderr, "[\x1b\u009b\u202e\ufffd]")
+        self.assertIn("\\u{9b}", answer.stderr)
 
 
 class Interrupt(unittest.TestCase):

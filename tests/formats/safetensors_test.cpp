@@ -9,6 +9,7 @@
 #include <cstring>
 #include <random>
 
+#include "routeopd/base/bus_error.h"
 #include "testing_files.h"
 
 namespace routeopd::formats {
@@ -229,6 +230,22 @@ TEST(Safetensors, AnyDamageIsAUserErrorOrAValidFile) {
     }
   }
   EXPECT_GT(refused, 200);
+}
+
+TEST(SafetensorsDeathTest, AFileThatIsCutShortWhileItIsReadIsNamed) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "model.safetensors";
+  const std::vector<std::byte> zeros(std::size_t{1} << 20);
+  write_safetensors(path, {{"a", TensorType::kF32, {1 << 18}, zeros}});
+  EXPECT_EXIT(
+      {
+        catch_bus_errors();
+        const Safetensors file(path);
+        std::filesystem::resize_file(path, 4096);
+        volatile std::byte last = file.find("a")->bytes.back();
+        (void)last;
+      },
+      testing::ExitedWithCode(1), "routeopd: .*model.safetensors: was cut short while it was read");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "routeopd/base/bus_error.h"
 #include "routeopd/base/files.h"
 #include "routeopd/formats/json_file.h"
 
@@ -187,12 +188,13 @@ SafetensorsIndex read_safetensors(std::span<const std::byte> file) {
 }
 
 // A regular file's bytes, read-only, for the life of the object. A file that another process cuts short
-// meanwhile ends ours with SIGBUS: our own writers never do that, they rename (base/atomic_file.h).
+// meanwhile ends ours (base/bus_error.h): our own writers never do that, they rename (base/files.h).
 class MappedFile {
  public:
   // Throws UserError, without the path, when there is no regular file that can be read.
   explicit MappedFile(const std::filesystem::path& path);
   ~MappedFile() {
+    name_.reset();
     if (start_ != nullptr) ::munmap(start_, size_);
   }
   MappedFile(const MappedFile&) = delete;
@@ -203,6 +205,7 @@ class MappedFile {
  private:
   void* start_ = nullptr;  // null for an empty file, which cannot be mapped
   std::size_t size_ = 0;
+  std::optional<NamedMapping> name_;
 };
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
@@ -216,6 +219,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   ::close(descriptor);
   if (!regular) throw UserError("is not a regular file; is the path right?");
   if (start_ == MAP_FAILED) throw UserError("cannot be mapped into memory ({})", std::strerror(reason));
+  name_.emplace(start_, size_, path.string());
 }
 
 Safetensors::Safetensors(const std::filesystem::path& path) : path_(path) {
