@@ -189,7 +189,7 @@ class Explain(Case):
         self.refuses("--token: expected 0 to 4, as the response has 5 tokens, got 9", *ASKED, "--max-new", 5, "--token", 9)
         self.refuses("full_rkl moves no pairs", *ASKED, "--arm", "full_rkl")
         self.refuses("one side alone", *ASKED, "--arm", "source_only")
-        self.refuses("budget", *ASKED, "--budget", "large")
+        self.refuses("budget", *ASKED, "--budget", "large", code=2)
         self.refuses("no chat template", *ASKED[:-2], "--template", "chat")
         self.refuses("--response: text: expected UTF-8", *ASKED, "--response", os.fsdecode(b"a\xff"))
         self.refuses("--prompt: text: expected UTF-8", *ASKED[:5], "--prompt", os.fsdecode(b"a\xff"))

@@ -162,8 +162,8 @@ class Case(unittest.TestCase):
     def summary(self, out="judged"):
         return json.loads((self.path / out / "summary.json").read_text())
 
-    def assert_fails(self, answer, *words):
-        self.assertEqual(answer.returncode, 1, answer.stderr)
+    def assert_fails(self, answer, *words, code=1):
+        self.assertEqual(answer.returncode, code, answer.stderr)
         said = [line for line in answer.stderr.splitlines() if not line.startswith("judge ")]  # progress, after a second
         self.assertEqual(len(said), 1, answer.stderr)
         for word in words:

@@ -259,9 +259,9 @@ class Input(Case):
 
         for words in (["--suite", "aime24"], ["--suite", "aime", "--suite", f"aime24={self.suite}"]):
             self.assert_fails(self.run_judge(judge, *words, runs=runs, out="none"), "--suite aime24: no such suite was evaluated; there are aime, amc")
-        self.assert_fails(self.run_judge(judge, "--suite", "aime", "--suite", "aime", runs=runs, out="none"), "aime is named twice")
+        self.assert_fails(self.run_judge(judge, "--suite", "aime", "--suite", "aime", runs=runs, out="none"), "aime is named twice", code=2)
         for word in ("", "=file", "aime="):
-            self.assert_fails(self.run_judge(judge, "--suite", word, runs=runs, out="none"), "expected NAME or NAME=FILE")
+            self.assert_fails(self.run_judge(judge, "--suite", word, runs=runs, out="none"), "expected NAME or NAME=FILE", code=2)
         self.assertFalse((self.path / "none").exists())
 
     def test_an_eval_directory_is_never_written_over(self):

@@ -177,10 +177,10 @@ class Bank(Case):
         self.refuses("saved_adamw needs", "probe", "run", "--bank", self.bank, "--teacher", LAB / "teacher", "--intervention",
                      "saved_adamw", *common)
         self.refuses("expected one of", "probe", "run", "--bank", self.bank, "--teacher", LAB / "teacher", "--intervention", "magic",
-                     *common)
+                     *common, code=2)
         bank = ["--bank", self.bank, "--teacher", LAB / "teacher"]
         self.refuses("knows no teacher", "probe", "run", *bank, "--arm", "routeopd", "--arm", "sft", *common)
-        self.refuses("named twice", "probe", "run", *bank, "--arm", "routeopd", "--arm", "routeopd", *common)
+        self.refuses("named twice", "probe", "run", *bank, "--arm", "routeopd", "--arm", "routeopd", *common, code=2)
         self.refuses("none of these", "probe", "run", *bank, "--arm", "sampled_rkl", "--intervention", "pair_isolated", *common)
         self.refuses("no checkpoint of a run", "probe", "run", *bank, "--moments", LAB / "base", *common)
         self.assertFalse((self.path / "refused").exists())
@@ -307,7 +307,7 @@ class Run(Case):
         self.assertGreater(targets["rows"][0]["completion"], 2 * given["rows"][0]["completion"])
         for words in ("0", "large"):
             answer = run("probe", "run", "--bank", self.bank, "--student", LAB / "base", "--teacher", LAB / "teacher", "--out",
-                         self.path / "no", "--rms", words, code=1)
+                         self.path / "no", "--rms", words, code=2)
             self.assertIn("--rms: expected a number over 0 (log-odds), routeopd, targets or none", answer.stderr)
 
     def test_arms_ask_for_what_can_hold_together(self):

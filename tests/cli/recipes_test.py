@@ -95,9 +95,9 @@ class Case(unittest.TestCase):
         self.assertEqual(answer.returncode, 0, answer.stderr)
         return fields(tomllib.loads(answer.stdout))
 
-    def refuses(self, sentence, path, *settings):
+    def refuses(self, sentence, path, *settings, code=1):
         answer = show(path, *settings)
-        self.assertEqual(answer.returncode, 1, f"{path.name} {settings}: {answer.stderr}")
+        self.assertEqual(answer.returncode, code, f"{path.name} {settings}: {answer.stderr}")
         self.assertEqual(answer.stderr.count("\n"), 1, answer.stderr)
         self.assertRegex(answer.stderr, sentence)
         self.assertEqual(answer.stdout, "")
@@ -216,7 +216,7 @@ class Refusals(Case):
                 self.refuses(f"copy.toml: .*did you mean {nearest}", self.with_line(line, after))
 
     def test_a_setting_that_says_nothing_known(self):
-        self.refuses(r"\[probe\].*did you mean states", PAPER[0], "probe.state=8")
+        self.refuses(r"\[probe\].*did you mean states", PAPER[0], "probe.state=8", code=2)
 
     def test_recipes_that_could_not_learn(self):
         for sentence, setting in ((r"\bm: expected a whole number from 1", "objective.m=0"),
@@ -228,7 +228,7 @@ class Refusals(Case):
                                   (r"lr: expected a number over 0", "optimizer.lr=0")):
             for path in (PAPER[0], SOURCE / "recipes" / "lab.toml"):
                 with self.subTest(path.name, setting=setting):
-                    self.refuses(sentence, path, setting)
+                    self.refuses(sentence, path, setting, code=1 if sentence == "delta_m" else 2)
 
     def test_captured_scores_are_those_of_plain_sampling(self):
         for setting in ("rollout.top_p=0.9", "rollout.temperature=0.7"):

@@ -193,7 +193,7 @@ class Tune(Case):
                                  [*main, *self.SIZES, "--tune-arms", "routeopd"]),
                                 ("expected words with commas between them", [*main, *self.SIZES, "--lrs", ","])):
             for way in (given, ("--dry-run",)):
-                self.refuses(sentence, *words, *way)
+                self.refuses(sentence, *words, *way, code=2 if "," in words else 1)
         self.refuses("neither a part nor a recipe", "x.jsonl", *given, code=2)
         self.assertFalse(given[1].exists())
         # A record is damaged: which, and what to do.
@@ -260,8 +260,8 @@ class Recipes(Case):
         self.refuses("one recipe", *recipe, self.PAPER[1], *out, code=2)
         self.refuses("name one", "main", "--set", "train.steps=1", *out, code=2)
         self.refuses("a number", *recipe, "--set", "objective.k=full", *out)
-        self.refuses("what arms differ in", "main", "--objective", "budget=fixed_mid", *out)
-        self.refuses("b_max", "main", "--objective", "b_max=x", *out)
+        self.refuses("what arms differ in", "main", "--objective", "budget=fixed_mid", *out, code=2)
+        self.refuses("b_max", "main", "--objective", "b_max=x", *out, code=2)
         self.refuses("nowhere.toml", "nowhere.toml", *out)
         self.assertFalse(out[1].exists())
 

@@ -32,9 +32,9 @@ class Case(unittest.TestCase):
         self.assertEqual(answer.returncode, 0, answer.stderr)
         return answer.stdout
 
-    def refuses(self, sentence, *arguments):
+    def refuses(self, sentence, *arguments, code=1):
         answer = self.run_program(*arguments)
-        self.assertEqual(answer.returncode, 1, answer.stderr)
+        self.assertEqual(answer.returncode, code, answer.stderr)
         self.assertEqual(answer.stderr.count("\n"), 1, answer.stderr)
         self.assertIn(sentence, answer.stderr)
 
@@ -145,7 +145,8 @@ class Several(Case):
                 ("there is no [teachers.c]; did you mean", ["teachers.default=c"]),
                 ("[teachers.a] unknown option pth; did you mean path?", ["teachers.a.pth=x"]),
                 ("[teachers.b] path: the pair is not compatible", ["teachers.b.path=lab/lists/teacher"])):
-            self.refuses(sentence, "train", recipe, *out, *[w for s in settings for w in ("--set", s)])
+            self.refuses(sentence, "train", recipe, *out, *[w for s in settings for w in ("--set", s)],
+                         code=2 if "unknown option" in sentence else 1)
             self.assertFalse((self.path / "run").exists())
         path = self.prompts("some.jsonl", lambda number, line: line.update({"teacher": "a"} if number < 5 else {}))
         self.refuses(f"{path}:6: teacher: missing; expected one of a, b", "train", recipe, *out, "--set",

@@ -119,12 +119,13 @@ class Train(Case):
                                   ("rollout_correction: arm routeopd", "rollout.rollout_correction=truncate"),
                                   ("expected chat, raw, or a text with {problem}", "data.template=hello"),
                                   ("has no response", "objective.arm=sft")):
-            self.refuses(sentence, "train", RECIPE, *fresh, "--set", setting)
+            misspelt = ("rollout.temprature=1", "optimiser.lr=1", "objective.arm=routeop", "rollout.n=0")
+            self.refuses(sentence, "train", RECIPE, *fresh, "--set", setting, code=2 if setting in misspelt else 1)
             self.assertFalse((self.path / "fresh").exists(), setting)
-        self.refuses("expected section.key=value", "train", RECIPE, *fresh, "--set", "steps")
-        self.refuses("is a section", "train", RECIPE, *fresh, "--set", "train=5", "--set", "train.steps=3")
-        self.refuses("seed", "train", RECIPE, *fresh, "--set", f"seed={2**53 + 1}")
-        self.refuses("nest of lists", "train", RECIPE, *fresh, "--set", "optimizer.betas=" + "[" * 50000)
+        self.refuses("expected section.key=value", "train", RECIPE, *fresh, "--set", "steps", code=2)
+        self.refuses("is a section", "train", RECIPE, *fresh, "--set", "train=5", "--set", "train.steps=3", code=2)
+        self.refuses("seed", "train", RECIPE, *fresh, "--set", f"seed={2**53 + 1}", code=2)
+        self.refuses("nest of lists", "train", RECIPE, *fresh, "--set", "optimizer.betas=" + "[" * 50000, code=2)
         self.refuses("nothing to train on", "train", RECIPE, *fresh, *SMALL, "--set", "objective.arm=random_background",
                      "--set", "objective.k=100000")
         self.assertFalse((self.path / "fresh").exists())
