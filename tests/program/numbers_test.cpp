@@ -48,6 +48,7 @@ struct Option {
   Words command;
   std::string name;
   bool whole;  // known to be a whole number from its help
+  bool size;   // of bytes
 };
 
 // Options whose help says that they are numbers, or that their default is one.
@@ -68,7 +69,8 @@ void add_options(const Words& command, std::vector<Option>& options) {
     const bool number = !standard.empty() && std::isdigit(static_cast<unsigned char>(standard[0])) != 0;
     const bool field = number && rest.find(' ') > equals;
     if (typed || real || field)
-      options.push_back({command, name, typed || (field && standard.find_first_of(".e") == standard.npos)});
+      options.push_back({command, name, typed || (field && standard.find_first_of(".e") == standard.npos),
+                         rest.find("SIZE") != rest.npos});
   }
 }
 
@@ -137,7 +139,7 @@ TEST(NumberOptions, HaveOneValueHoweverItIsWritten) {
     };
     same("010", "10");
     same("0", "00");
-    same("1e3", "1000");
+    if (!option.size) same("1e3", "1000");
   }
   // Octal 400 is 256, the most responses there are.
   EXPECT_TRUE(refuses({"generate"}, "--n", "0400"));
@@ -160,7 +162,7 @@ TEST(NumberOptions, TakeSizesWithUnits) {
 }
 
 TEST(NumberOptions, AreBadUsageAlsoInsideOtherWords) {
-  const std::string recipe = std::string(ROUTEOPD_TEST_DATA) + "/../recipes/lab.toml";
+  const std::string recipe = ROUTEOPD_TEST_DATA "/../recipes/lab.toml";
   for (const char* said : {"seed=-1", "seed=0x10", "train.steps=0", "rollout.n=1.5", "objective.k=-1",
                            "seed=99999999999999999999"})
     EXPECT_EQ(run({"train", recipe, "--show-recipe", "--set", said}).code, 2) << said;

@@ -45,7 +45,11 @@ class Guard {
 std::string parse_failure(const Json::exception& error) {
   std::string what = error.what();
   if (const auto close = what.find("] "); close != std::string::npos) what.erase(0, close + 2);
-  return what;
+  constexpr std::size_t kMost = 300;  // the parser repeats what it read last, however long
+  if (what.size() <= kMost) return what;
+  std::size_t end = kMost;
+  while (end > 0 && (what[end] & 0xC0) == 0x80) --end;  // between two characters
+  return what.substr(0, end) + " …";
 }
 
 Json parse_json_object(std::string_view text, std::string_view where) {
