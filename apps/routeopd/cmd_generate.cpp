@@ -4,6 +4,8 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "command.h"
 #include "line_output.h"
@@ -69,6 +71,16 @@ Json line_of(const Rollout& rollout, const Prompt& prompt, const tokenizer::Toke
   }
   line["top"] = {{"ids", top_ids}, {"logprobs", top_logprobs}};
   return line;
+}
+
+// Lines that act on no terminal but by their ends.
+std::string seen(std::string_view text) {
+  std::string out;
+  for (std::size_t feed = text.find('\n'); feed != text.npos; feed = text.find('\n')) {
+    out += table::visible(text.substr(0, feed)) + '\n';
+    text.remove_prefix(feed + 1);
+  }
+  return out + table::visible(text);
 }
 
 void print_summary(const engine::GenerationStats& stats, std::int64_t responses, std::int64_t tokens,
@@ -200,8 +212,7 @@ void run_generate(const GenerateArguments& arguments) {
                         const std::size_t prompt = wanted.rows[static_cast<std::size_t>(response.prompt)];
                         const Json line = line_of(one, prompts[prompt], words, arguments.stop);
                         if (!output.to_file() && arguments.show && words != nullptr) {
-                          std::cout << table::visible_lines(prompts[prompt].text + line["text"].get<std::string>())
-                                    << "\n\n"
+                          std::cout << seen(prompts[prompt].text + line["text"].get<std::string>()) << "\n\n"
                                     << std::flush;
                         } else {
                           output.write(line);
