@@ -7,7 +7,6 @@
 #include "command.h"
 #include "progress.h"
 #include "routeopd/base/output_place.h"
-#include "routeopd/base/files.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_files.h"

@@ -139,8 +139,7 @@ void KeptRows::add(const ProbeRow& row) {
 
 void KeptRows::remove() {
   lines_.reset();
-  std::error_code ignored;  // rows that cannot be removed stay
-  fs::remove_all(path_, ignored);
+  remove_whole(path_);
 }
 
 }  // namespace routeopd::probe
