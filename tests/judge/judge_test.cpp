@@ -12,6 +12,7 @@
 namespace routeopd::judge {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -251,6 +252,21 @@ TEST(JudgeRequest, PassesAndAttemptsDifferInTheSeedAlone) {
   EXPECT_EQ(seeds, (std::vector<std::int64_t>{42, 43, 44, 45, 46, 47}));
   for (const char* name : {"model", "messages", "seed", "n", "stream"})
     EXPECT_THAT(error_of([&] { check_extra({{name, 1}}); }), HasSubstr(name));
+}
+
+TEST(JudgeKey, IsInNoMessageAlsoWhereItCameInTwoHalves) {
+  const ChatSettings settings{net::read_endpoint("http://127.0.0.1:1/v1"), "sk-secret-key", {}, {}};
+  const auto message = [&](const std::string& words) {
+    return error_of([&] { read_chat_answer({.status = 503, .body = words, .retry_after = {}}, settings); });
+  };
+  EXPECT_THAT(message("is sk-secret-key wrong?"), HasSubstr("is * wrong?"));
+  EXPECT_THAT(message("is sk-s\xEE"
+                      "ecret-key wrong?"),
+              HasSubstr("is * wrong?"));
+  EXPECT_THAT(message(R"({"error": {"message": "is sk-sécret-key or sk-sécecret-key wrong?"}})"),
+              AllOf(HasSubstr("sk-scret-key"), HasSubstr("sk-scecret-key")));
+  // Cut in the middle of the key, the message would end with half of it.
+  EXPECT_THAT(message(std::string(295, 'x') + "sk-secret-key"), Not(HasSubstr("sk-s")));
 }
 
 TEST(JudgeKey, IsNotSentInTheClear) {

@@ -48,6 +48,9 @@ class ChatFailure : public UserError {
   Kind kind_;
 };
 
+// What a server sent, as an answer. Throws ChatFailure as ChatClient::complete() does.
+ChatAnswer read_chat_answer(const net::HttpAnswer& answer, const ChatSettings& settings);
+
 // One thread at a time uses a client.
 class ChatClient {
  public:
@@ -59,10 +62,6 @@ class ChatClient {
   ChatAnswer complete(const std::string& body, std::uint64_t address, const std::function<bool()>& enough);
 
  private:
-  ChatAnswer read(const std::string& body) const;
-  std::string server_message(const net::HttpAnswer& answer) const;
-  std::string without_key(std::string text) const;
-
   ChatSettings settings_;
   net::HttpClient http_;
 };
