@@ -11,7 +11,9 @@
 #include <iterator>
 
 #include "bank_testing.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/engine/local_engine.h"
+#include "routeopd/formats/safetensors.h"
 #include "routeopd/probe/bank_file.h"
 #include "routeopd/routing/reference_sampling.h"
 #include "testing_errors.h"
@@ -130,6 +132,35 @@ TEST(Bank, SaysWhenItsFileWasChanged) {
   }
   std::ofstream(path, std::ios::binary) << bytes.substr(0, bytes.size() - 5);
   EXPECT_THROW(read_bank(path), UserError);
+}
+
+// What a bank says of itself under a right hash, with one number replaced.
+void write_about(const std::filesystem::path& path, const std::string& name, const Json& value) {
+  const formats::Safetensors file(path);
+  Json about = Json::parse(file.metadata().at("routeopd"));
+  about[name] = value;
+  std::string hashes = sha256(about.dump());
+  for (const formats::TensorView& tensor : file.tensors())
+    hashes += tensor.name + sha256({reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()});
+  formats::write_safetensors(path, file.tensors(), {{"routeopd", about.dump()}, {"sha256", sha256(hashes)}});
+}
+
+TEST(Bank, SaysWholeNumbersOfItself) {
+  const TemporaryDirectory directory;
+  Bank bank = tiny_bank(TinyPair(), 8);
+  const auto path = directory.path() / "bank";
+  write_bank(bank, path);
+  write_about(path, "seed", 7);
+  EXPECT_EQ(read_bank(path).seed, 7);
+  for (const char* const name : {"seed", "real_ids", "hidden_size", "pairs"}) {
+    for (const double value : {3.5, -1e300}) {
+      write_bank(bank, path);
+      write_about(path, name, value);
+      EXPECT_THAT([&] { read_bank(path); },
+                  testing::ThrowsMessage<UserError>(testing::HasSubstr("no whole one")))
+          << name;
+    }
+  }
 }
 
 // What does not fit is refused under a right hash too: a bank may come from anybody.

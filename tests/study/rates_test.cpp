@@ -232,20 +232,23 @@ TEST_F(Record, OfAnotherTuningOrDamagedIsRefused) {
   EXPECT_THAT(error_with(tuning_json(options_, trials_, {}, std::nullopt)), HasSubstr("not complete"));
   EXPECT_THAT(error_with({{"kind", "study"}}), HasSubstr("is no record of tuning"));
   EXPECT_THAT(error_of([&] { read_tuning(directory_.path() / "nowhere.json"); }), HasSubstr("nowhere.json"));
-  for (const auto& [path, value] :
-       std::vector<std::pair<std::string, Json>>{{"/arms/0/lr", 7},
-                                                 {"/arms/0/lr", 3e-4},
-                                                 {"/arms/0/rates/0/lr", "fast"},
-                                                 {"/arms/0/rates/0/per_seed", Json::array()},
-                                                 {"/arms/0/rates/0/per_seed/0", 1.5},
-                                                 {"/arms/0/rates/0/rms", "x"},
-                                                 {"/arms", Json::array()},
-                                                 {"/arms", 3},
-                                                 {"/shared_lr", nullptr},
-                                                 {"/shared_lr", 1e-4},
-                                                 {"/arms/0/arm", "banana"},
-                                                 {"/arms/1", good["arms"][0]},
-                                                 {"/judged_problems", 0}}) {
+  for (const auto& [path, value] : std::vector<std::pair<std::string, Json>>{
+           {"/arms/0/lr", 7},
+           {"/arms/0/lr", 3e-4},
+           {"/arms/0/rates/0/lr", "fast"},
+           {"/arms/0/rates/0/per_seed", Json::array()},
+           {"/arms/0/rates/0/per_seed/0", 1.5},
+           {"/arms/0/rates/0/rms", "x"},
+           {"/arms", Json::array()},
+           {"/arms", 3},
+           {"/shared_lr", nullptr},
+           {"/shared_lr", 1e-4},
+           {"/arms/0/arm", "banana"},
+           {"/arms/1", good["arms"][0]},
+           {"/trials/0/seed", good["trials"][0]["seed"].get<double>() + 0.5},
+           {"/seeds/0", good["seeds"][0].get<double>() + 0.5},
+           {"/seeds/0", -1e300},
+           {"/judged_problems", 0}}) {
     Json bad = good;
     bad[Json::json_pointer(path)] = value;
     EXPECT_THAT(error_with(bad), HasSubstr("damaged record")) << path << " " << value;

@@ -335,6 +335,19 @@ TEST_F(Files, OfAnEarlierVersionAreRefused) {
   EXPECT_THAT(error(), HasSubstr("is no study of version 2"));
 }
 
+TEST_F(Files, WithSecondsThatAreNoNumberAreRefused) {
+  {
+    StudyFiles files(out(), request_);
+    files.finish("main", false, 1.5, "");
+  }
+  EXPECT_EQ(error(), "");
+  Json manifest = Json::parse(bytes_in(out() / "study.json"));
+  EXPECT_EQ(manifest["parts"]["main"]["seconds"], 1.5);
+  manifest["parts"]["main"]["seconds"] = "long";
+  directory_.write("study/study.json", manifest.dump());
+  EXPECT_THAT(error(), AllOf(HasSubstr("study.json: cannot be resumed"), HasSubstr("seconds as a number")));
+}
+
 TEST_F(Files, OfNoLaboratoryAreRefused) {
   std::filesystem::remove(directory_.path() / "lab" / "lab.json");
   EXPECT_THAT(error_of([&] { laboratory_pair(directory_.path() / "lab"); }), HasSubstr("has no lab.json"));

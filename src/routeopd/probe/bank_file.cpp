@@ -306,6 +306,9 @@ Bank read_bank(const std::filesystem::path& path) {
     if (about.at("version") != 1) file.fail("a bank of another version; make it anew");
     bank.student = {about.at("student").at("path"), about.at("student").at("sha256")};
     bank.teacher = {about.at("teacher").at("path"), about.at("teacher").at("sha256")};
+    // A number with a fraction, or past the range, would become another one.
+    for (const char* const name : {"seed", "real_ids", "hidden_size", "pairs"})
+      file.need(about.at(name).is_number_integer(), "a number of it is no whole one");
     bank.seed = about.at("seed");
     bank.objective = objective_in(file, about.at("objective"));
     const std::int64_t real_ids = about.at("real_ids"), hidden = about.at("hidden_size"),

@@ -103,6 +103,13 @@ double rate_in(const Json& value) {
   return number_in(value, kLearningRates);
 }
 
+// A number with a fraction, or past the range, would become another seed.
+std::uint64_t seed_in(const Json& value) {
+  if (!value.is_number_unsigned())
+    throw UserError("expected seeds as whole numbers from 0, got {}", shown(value));
+  return value.get<std::uint64_t>();
+}
+
 double share_in(const Json& value) {
   return number_in(value, {.low = 0, .high = 1});
 }
@@ -283,7 +290,7 @@ std::vector<Trial> trials_in(const Json& record) {
   for (const Json& trial : all)
     trials.push_back({.arm = trial.at("arm").get<std::string>(),
                       .lr = rate_in(trial.at("lr")),
-                      .seed = trial.at("seed").get<std::uint64_t>(),
+                      .seed = seed_in(trial.at("seed")),
                       .average = share_in(trial.at("avg"))});
   return trials;
 }
@@ -310,7 +317,7 @@ Tuning tuning_of(const Json& record) {
   number_in(record.at("steps"), {.low = 1, .high = 1e6}, true);
   StudyOptions asked;
   asked.lrs = record.at("lrs").get<std::vector<double>>();
-  asked.tune_seeds = record.at("seeds").get<std::vector<std::uint64_t>>();
+  for (const Json& seed : record.at("seeds")) asked.tune_seeds.push_back(seed_in(seed));
   asked.tune_samples =
       static_cast<std::int32_t>(number_in(record.at("samples"), {.low = 1, .high = 1 << 20}, true));
   const Json& arms = record.at("arms");

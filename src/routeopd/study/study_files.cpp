@@ -298,7 +298,8 @@ void StudyFiles::resume(const StudyRequest& request) {
         throw UserError("runs: expected path and complete");
     }
     for (const auto& item : manifest_["parts"].items()) {
-      if (!item.value().at("complete").is_boolean()) throw UserError("parts: expected complete");
+      if (!item.value().at("complete").is_boolean() || !item.value().value("seconds", Json(0)).is_number())
+        throw UserError("parts: expected complete, and seconds as a number");
     }
   } catch (const std::exception& error) {  // a field is missing, or of another type
     throw UserError("{}: cannot be resumed ({}); mend it, or name another directory", file.string(),
