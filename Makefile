@@ -5,7 +5,7 @@
 #   make build                the program, at build/routeopd
 #   make bench                our speed as ratios (several minutes; docs/performance.md explains each)
 #   make peers                live comparisons with transformers, tokenizers, TRL, Math-Verify, vLLM, llama.cpp and lm-evaluation-harness, in environments of their own
-#   make fuzz                 every reader of untrusted files under libFuzzer, 10 minutes each (FUZZ_SECONDS=600)
+#   make fuzz                 every reader of untrusted bytes under libFuzzer, 15 minutes each (FUZZ_SECONDS=900), two at a time
 #   make install PREFIX=DIR   the program, as DIR/bin/routeopd
 #   make wheel                the Python package, as dist/routeopd-….whl
 #   make integrations         the package in clean environments: other releases of torch, TRL, DeepSpeed, verl
@@ -16,7 +16,7 @@
 
 PREFIX ?= /usr/local
 TORCH_PYTHON ?=
-FUZZ_SECONDS ?= 600
+FUZZ_SECONDS ?= 900
 JOBS ?= $(shell nproc)
 PRESET ?= release
 LEAST_CHECKS := 2350  # GoogleTest cases and script checks that `make test` must have run
@@ -55,7 +55,7 @@ peers: tests
 	@scripts/peers.sh $(BUILD)/routeopd
 
 fuzz:
-	@scripts/fuzz.sh $(FUZZ_SECONDS)
+	@TORCH_PYTHON="$(TORCH_PYTHON)" scripts/fuzz.sh --seconds $(FUZZ_SECONDS)
 
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)

@@ -46,8 +46,11 @@ target_include_directories(routeopd_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS}
 # The wheel brings fmt's headers too, another release than the distribution's library: units that see torch use them
 # without the library. fmt keeps each release in an inline namespace of its own, so the two live side by side.
 target_compile_definitions(routeopd_torch INTERFACE FMT_HEADER_ONLY)
+if(NOT DEFINED ROUTEOPD_OPENMP)
+  set(ROUTEOPD_OPENMP -fopenmp)
+endif()
 separate_arguments(torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
-target_compile_options(routeopd_torch INTERFACE ${torch_flags} -fopenmp)
+target_compile_options(routeopd_torch INTERFACE ${torch_flags} ${ROUTEOPD_OPENMP})
 file(GLOB torch_gomp ${torch_lib_dir}/libgomp*.so*)  # some wheels put a hash into its name
 if(NOT torch_gomp)
   message(FATAL_ERROR "${torch_lib_dir} has no libgomp: torch 2.13.0 from a wheel brings its own, which the program must share.")

@@ -44,7 +44,7 @@ std::vector<asio::ip::address> addresses_of(asio::io_context& io, std::string ho
     throw UserError("cannot listen on {}: the name stands for no address ({}); {}", host, error.message(),
                     advice(error));
   for (const auto& entry : found) addresses.push_back(entry.endpoint().address());
-  std::ranges::stable_partition(addresses, [](const auto& one) { return one.is_v4(); });
+  std::stable_partition(addresses.begin(), addresses.end(), [](const auto& one) { return one.is_v4(); });
   return addresses;
 }
 
