@@ -6,8 +6,8 @@
 
 #include "command.h"
 #include "progress.h"
-#include "routeopd/base/output_place.h"
 #include "routeopd/base/interrupt.h"
+#include "routeopd/base/output_place.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/model/model_files.h"

@@ -400,8 +400,8 @@ std::string plan_text(const Plan& plan, const train::Recipe& recipe) {
       memory_text(plan.memory, plan.available_bytes, device ? " of the host" : "",
                   "smaller [rollout] max_new_tokens or prompts_per_step, a smaller [objective] k or [train] "
                   "micro_tokens, or recompute = true");
-  text += fmt::format("  {:<26}{:>10}  with the {} that the program takes already\n", "the process at its peak",
-                      byte_text(plan.peak_bytes()), byte_text(plan.program_bytes));
+  text += fmt::format("  {:<26}{:>10}  with the {} that the program takes already\n",
+                      "the process at its peak", byte_text(plan.peak_bytes()), byte_text(plan.program_bytes));
   if (device)
     text +=
         memory_text(plan.device_memory, plan.device_available_bytes, " of " + recipe.student.device,
