@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/formats/json_lines.h"
 
-#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <system_error>
@@ -61,9 +60,7 @@ std::optional<Json> JsonLines::next() {
     if (!value.is_object()) throw UserError("{}: expected a JSON object, got {}", where(), value.type_name());
     return value;
   }
-  const bool failed =
-      in_->bad() || (in_ == &std::cin && std::ferror(stdin) != 0);  // cin itself tells no errors
-  if (failed) throw UserError("{}: reading failed", where());
+  if (in_->bad()) throw UserError("{}: reading failed", where());
   return std::nullopt;
 }
 
