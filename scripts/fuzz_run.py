@@ -27,6 +27,7 @@ import time
 
 PIECE_SECONDS = 120
 CORPUS_BYTES, CORPUS_FILES = 300_000, 100
+INTERRUPTED = 72  # libFuzzer's own exit code
 STATISTIC = r"stat::{}:\s+(\d+)"
 
 root = pathlib.Path(__file__).resolve().parent.parent
@@ -91,7 +92,7 @@ class Target:
         now["seconds"] += time.monotonic() - self.start
         now["cpu"] += usage.ru_utime + usage.ru_stime
         now["peak_mb"] = max(now["peak_mb"], usage.ru_maxrss // 1024)
-        if status != 0:
+        if os.waitstatus_to_exitcode(status) not in (0, INTERRUPTED):
             artifact = re.search(r"Test unit written to (\S+)", text)
             now["finding"] = os.path.relpath(artifact[1], root) if artifact else "see the log"
             print(f"fuzz: {self.name}: a finding ({now['finding']}); the log is {os.path.relpath(self.log, root)}",
