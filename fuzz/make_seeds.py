@@ -2,7 +2,7 @@
 """Writes inputs for the corpora from which fuzzing starts:  fuzz/make_seeds.py DIRECTORY
 
 One file per seed, DIRECTORY/TARGET/NAME, for the targets whose inputs are several files or whose bytes are awkward to
-type; scripts/fuzz.sh --seeds then keeps of them what reaches new code.
+type. scripts/fuzz.sh --merge adds what was found from them.
 """
 import json
 import pathlib
