@@ -312,16 +312,18 @@ TEST(JudgeCache, KeepsAnswersAndCutsATornLine) {
 
 TEST(JudgeDirectory, TakesNewOnesAndItsOwn) {
   const TemporaryDirectory directory;
-  open_judge_directory(directory.path() / "new" / "one");
-  open_judge_directory(directory.path() / "new" / "one");
+  const auto one = directory.path() / "new" / "one";
+  open_judge_directory(one, "m");
+  open_judge_directory(one, "m");
   directory.write("new/one/cache.jsonl", "");
-  open_judge_directory(directory.path() / "new" / "one");
+  directory.write("new/one/summary.json", R"({"judge": {"model": "m"}})");
+  open_judge_directory(one, "m");
+  EXPECT_THAT(error_of([&] { open_judge_directory(one, "n"); }), HasSubstr("labels of another judge, m"));
   directory.write("new/one/responses.jsonl", "");
-  EXPECT_THAT(error_of([&] { open_judge_directory(directory.path() / "new" / "one"); }),
-              HasSubstr("other files"));
-  EXPECT_THAT(error_of([&] { open_judge_directory(directory.path()); }), HasSubstr("other files"));
+  EXPECT_THAT(error_of([&] { open_judge_directory(one, "m"); }), HasSubstr("other files"));
+  EXPECT_THAT(error_of([&] { open_judge_directory(directory.path(), "m"); }), HasSubstr("other files"));
   directory.write("file", "");
-  EXPECT_THAT(error_of([&] { open_judge_directory(directory.path() / "file"); }),
+  EXPECT_THAT(error_of([&] { open_judge_directory(directory.path() / "file", "m"); }),
               HasSubstr("cannot be made"));
 }
 
