@@ -50,15 +50,16 @@ class Case(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.path = pathlib.Path(directory.name)
 
-    def start(self, ranks, *arguments, per_rank=(), **more):
-        """Processes of one group; per_rank[r] are arguments of rank r alone."""
+    def start(self, ranks, *arguments, per_rank=(), places=(), **more):
+        """Processes of one group; per_rank[r] are arguments of rank r alone, places[r] is where it starts."""
         port, processes = free_port(), []
         for rank in range(ranks):
             environment = {**ENVIRONMENT, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank),
                            "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **more}
             own = per_rank[rank] if per_rank else []
-            processes.append(subprocess.Popen([PYTHON, LAUNCHER, *map(str, [*arguments, *own])], text=True, cwd=SOURCE,
-                                              env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+            processes.append(subprocess.Popen([PYTHON, LAUNCHER, *map(str, [*arguments, *own])], text=True,
+                                              cwd=places[rank] if places else SOURCE, env=environment,
+                                              stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         self.addCleanup(lambda: [(process.kill(), process.communicate()) for process in processes])
         return processes
 
@@ -108,12 +109,16 @@ class Ranks(Case):
 
     def test_a_killed_rank_is_restarted_by_torchrun_and_ends_in_the_same_bits(self):
         self.train(2, "whole", "--quiet")
+        # A restarted rank 1 that is late: rank 0 must not take the address that its predecessor left in torchrun's store.
+        late = "import os, time\nif os.environ.get('RANK') == '1' and os.environ['TORCHELASTIC_RESTART_COUNT'] != '0':\n"
+        (self.path / "sitecustomize.py").write_text(late + "    time.sleep(3)\n")
+        environment = {**ENVIRONMENT, "PYTHONPATH": str(self.path), "ROUTEOPD_TIMEOUT": "30"}
         for victim in (0, -1):
             name = f"killed{victim}"
             process = subprocess.Popen(
-                [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "2",
+                [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1",
                  str(LAUNCHER), "train", str(RECIPE), "--out", str(self.path / name), *SMALL, "--quiet"],
-                text=True, cwd=SOURCE, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                text=True, cwd=SOURCE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             self.addCleanup(process.kill)
             wait_for_lines(self.path / name, 3)
             children = subprocess.run(["pgrep", "-P", str(process.pid), "-f", "ranks.py"], text=True, capture_output=True)
