@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <mutex>
 
@@ -281,7 +282,26 @@ TEST(Ranks, AnErrorOfOneRankIsEveryRanks) {
                  Interrupted);
     EXPECT_THAT(error_of([&] { ranks::check_agreement(group, {{"the lr", group.leads() ? "1" : "2"}}); }),
                 testing::HasSubstr("disagree on the lr: rank 0 has 1, rank 1 has 2"));
+    std::map<std::string, std::string> more = {{"the lr", "1"}};
+    if (!group.leads()) more["another teacher"] = "x";
+    EXPECT_THAT(error_of([&] { ranks::check_agreement(group, more); }),
+                testing::HasSubstr("disagree on another teacher: rank 0 has none, rank 1 has x"));
   });
+}
+
+TEST(Ranks, NobodyLeavesAnInterruptedRunBeforeItIsSaved) {
+  const TemporaryDirectory directory;
+  const Recipe recipe = tiny_recipe(directory.path() / "run");
+  catch_interrupts();
+  ranks::on_ranks(3, [&](ranks::Group& group) {
+    Inputs inputs = tiny_inputs(recipe);
+    const StepWatch watch = [&](const StepMetrics&) {
+      if (group.rank() == 1) std::raise(SIGINT);
+    };
+    EXPECT_THROW(train(recipe, inputs, make_engines(recipe, inputs), watch, Start::kNew, group), Interrupted);
+    EXPECT_TRUE(std::filesystem::exists(directory.path() / "run/checkpoints/step_1")) << group.rank();
+  });
+  catch_interrupts();  // forgets the signal
 }
 
 TEST(Ranks, SharedWorkAnswersAsOneEngineDoes) {

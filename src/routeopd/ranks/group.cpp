@@ -125,16 +125,24 @@ void check_equal(Group& group, const std::vector<at::Tensor>& tensors) {
 
 void check_agreement(Group& group, const std::map<std::string, std::string>& said) {
   const std::vector<std::string> all = group.gather(Json(said).dump());
-  const auto first = Json::parse(all.front()).get<std::map<std::string, std::string>>();
+  const auto said_by = [&](std::size_t rank) {
+    return Json::parse(all[rank]).get<std::map<std::string, std::string>>();
+  };
+  const std::map<std::string, std::string> first = said_by(0);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    const auto other = Json::parse(all[rank]).get<std::map<std::string, std::string>>();
-    for (const auto& [name, value] : first) {
-      const auto found = other.find(name);
-      const std::string theirs = found == other.end() ? "none" : found->second;
-      if (theirs != value)
+    const std::map<std::string, std::string> other = said_by(rank);
+    std::map<std::string, std::string> names = first;
+    names.insert(other.begin(), other.end());
+    for (const auto& [name, either] : names) {
+      const auto value_in = [&](const std::map<std::string, std::string>& values) {
+        const auto found = values.find(name);
+        return found == values.end() ? "none" : found->second;
+      };
+      const std::string ours = value_in(first), theirs = value_in(other);
+      if (theirs != ours)
         throw UserError(
             "the ranks disagree on {}: rank 0 has {}, rank {} has {}; start all of them with the same", name,
-            value, rank, theirs);
+            ours, rank, theirs);
     }
   }
 }

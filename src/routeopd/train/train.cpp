@@ -121,6 +121,7 @@ std::int64_t train(const Recipe& recipe, Inputs& inputs, Engines engines, const 
   } catch (const Interrupted&) {
     if (run) run->save();
     if (run) run->log(fmt::format("interrupted after step {}", run->steps_done()));
+    group.barrier();  // who leaves first has the others ended by torchrun, and rank 0 may still be writing
     throw;
   } catch (const std::exception& error) {  // ours, the disk's, LibTorch's
     if (run) run->stop(error);
