@@ -20,8 +20,8 @@ def main(arguments):
     library = os.environ.get("ROUTEOPD_LIBRARY") or next((str(place) for place in places if place.exists()), None)
     if library is None or not os.path.exists(library):
         return "routeopd: librouteopd.so is not there; `make build` makes it, ROUTEOPD_LIBRARY names it"
+    sys.excepthook = lambda _, error, __: print("routeopd: rank", os.environ["RANK"] + ":", error, file=sys.stderr)
     import torch
-
     if cuda := torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
     restarts, nodes = (int(os.environ.get(name, 0)) for name in ("TORCHELASTIC_RESTART_COUNT", "GROUP_WORLD_SIZE"))

@@ -153,11 +153,13 @@ Json evaluate_model(const EvalArguments& arguments, const fs::path& directory, c
   ranks::Group& group = ranks::world();
   std::optional<Subject> subject;
   std::optional<engine::LocalEngine> engine;
+  std::map<std::string, std::string> files;
   ranks::together(group, [&] {
     subject.emplace(read_subject(arguments, directory));
     engine.emplace(subject->model, subject->tokenizer.real_ids());
+    if (!group.alone()) files = model_hashes("the model", directory);
   });
-  ranks::check_agreement(group, {{"the model's weights (SHA-256)", subject->identity["weights"].dump()}});
+  ranks::check_agreement(group, files);
   Json summary;
   engine::share_work(group, {&*engine}, [&](const std::vector<engine::Engine*>& shared) {
     summary = evaluate_subject(arguments, *subject, *shared.front(), out, label);

@@ -39,6 +39,17 @@ std::map<std::string, std::string> recipe_lines(const train::Recipe& recipe) {
 
 }  // namespace
 
+std::map<std::string, std::string> model_hashes(const std::string& whose,
+                                                const std::filesystem::path& directory) {
+  std::map<std::string, std::string> hashes;
+  hashes[fmt::format("the weights of {} (SHA-256)", whose)] = formats::weights_sha256(directory);
+  std::error_code none;
+  for (const char* const name : {"config.json", "generation_config.json", "tokenizer.json"})
+    hashes[fmt::format("the {} of {} (SHA-256)", name, whose)] =
+        std::filesystem::exists(directory / name, none) ? sha256_of_file(directory / name) : "none";
+  return hashes;
+}
+
 int ranks_here() {
   const char* const said = std::getenv("LOCAL_WORLD_SIZE");
   return said == nullptr ? 1 : std::max(1, std::atoi(said));
@@ -61,11 +72,10 @@ void check_ranks_agree(ranks::Group& group, const train::Recipe& recipe) {
   ranks::check_agreement(group, recipe_lines(recipe));
   std::map<std::string, std::string> files;
   ranks::together(group, [&] {
-    files["the student's weights (SHA-256)"] = formats::weights_sha256(recipe.student.path);
+    files = model_hashes("[student]", recipe.student.path);
     for (const train::RunTeacher& teacher : recipe.run_teachers())
       if (teacher.section->engine == train::EngineKind::kLocal)
-        files[fmt::format("the weights of [{}] (SHA-256)", teacher.section_name())] =
-            formats::weights_sha256(teacher.section->path);
+        files.merge(model_hashes(fmt::format("[{}]", teacher.section_name()), teacher.section->path));
     std::error_code none;
     if (std::filesystem::is_regular_file(recipe.data.prompts, none))
       files["[data] prompts (SHA-256)"] = sha256_of_file(recipe.data.prompts);

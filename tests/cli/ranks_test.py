@@ -180,6 +180,23 @@ class Ranks(Case):
         self.assertIn("rank 0: stops with rank 1, which said:", own[0])
         self.assertFalse((self.path / "run").exists())
 
+    def test_other_files_under_the_same_path_are_refused_by_every_rank(self):
+        other = self.path / "other"
+        other.mkdir()
+        subprocess.run(["cp", "-r", SOURCE / "lab", other / "lab"], check=True)
+        config = other / "lab" / "base" / "config.json"
+        written = config.read_text()
+        config.write_text(json.dumps({**json.loads(written), "rms_norm_eps": 0.001}))
+        own = self.train(2, "run", "--quiet", codes=[1, 1], places=(SOURCE, other))
+        self.assertTrue(all("disagree on the config.json of [student]" in said for said in own), own)
+        config.write_text(written)
+        weights = bytearray((other / "lab" / "teacher" / "model.safetensors").read_bytes())
+        weights[-1] ^= 1
+        (other / "lab" / "teacher" / "model.safetensors").write_bytes(weights)
+        own = self.train(2, "run", "--quiet", codes=[1, 1], places=(SOURCE, other))
+        self.assertTrue(all("disagree on the weights of [teacher]" in said for said in own), own)
+        self.assertFalse((self.path / "run").exists())
+
     def test_evaluation_is_that_of_one_process(self):
         arguments = ["eval", "--model", "lab/base", "--suite", "held=lab/heldout.jsonl", "--n", "2", "--max-new", "40",
                      "--template", "Problem: {problem}\nSolution:"]
@@ -197,6 +214,15 @@ class Ranks(Case):
         answer = subprocess.run([PYTHON, LAUNCHER, "train", RECIPE], text=True, capture_output=True, env=os.environ)
         self.assertEqual((answer.returncode, answer.stderr.count("\n")), (1, 1))
         self.assertIn("torchrun --nproc-per-node", answer.stderr)
+        there = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+        answer = subprocess.run([PYTHON, LAUNCHER, "train", RECIPE], text=True, capture_output=True,
+                                env={**os.environ, **there, "ROUTEOPD_LIBRARY": "nowhere.so"})
+        self.assertEqual((answer.returncode, answer.stderr.count("\n")), (1, 1), answer.stderr)
+        self.assertIn("librouteopd.so is not there", answer.stderr)
+        codes, own, said = self.finish(self.start(2, "train", RECIPE, ROUTEOPD_TIMEOUT="soon"))
+        self.assertEqual(codes, [1, 1], said)
+        self.assertEqual(own, [f"routeopd: rank {rank}: could not convert string to float: 'soon'" for rank in (0, 1)])
+        self.assertNotIn("Traceback", said[0])
         codes, own, said = self.finish(self.start(2, "lab", "--help"))
         self.assertEqual(codes, [2, 2], said)
         self.assertIn("lab: runs in one process", own[0])
