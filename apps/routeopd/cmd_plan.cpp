@@ -45,9 +45,8 @@ formats::ModelConfig config_of(const std::string& section, const std::string& di
                                const std::string& option, const std::string& named) {
   if (!named.empty()) {
     const fs::path file = fs::is_directory(named) ? fs::path(named) / "config.json" : fs::path(named);
-    return formats::naming(file.string(), [&] {
-      return formats::model_config_of(formats::read_json_object(file, kMostConfigBytes));
-    });
+    const Json config = formats::read_json_object(file, kMostConfigBytes);
+    return formats::naming(file.string(), [&] { return formats::model_config_of(config); });
   }
   std::error_code ignored;
   if (!fs::exists(fs::path(directory) / "config.json", ignored))
@@ -111,8 +110,8 @@ class Planner {
     run::count_prompts(*prompts_, workload, assumptions);
     if (recipe.sft() && assumptions.response_tokens == 0)
       throw UserError(
-          "[data] prompts {}: cannot be read here, and the sft arm's responses are in them; "
-          "--assume response_tokens=N says their mean length",
+          "[data] prompts {}: gives no responses here, from which the sft arm learns; --assume "
+          "response_tokens=N says their mean length",
           recipe.data.prompts);
     if (assumptions.prompt_tokens == 0) assumptions.prompt_tokens = kUsualPrompt;
     return workload;

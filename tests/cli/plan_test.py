@@ -73,10 +73,16 @@ class Plan(unittest.TestCase):
         for name, value in plan["assumptions"].items():
             self.assertRegex(text, rf"(?m)^  {name} ")
         for stage in STAGES:
-            self.assertRegex(text, rf"(?m)^  {stage} +[\d.]+ s")
+            self.assertRegex(text, rf"(?m)^  {stage} +[\d.e-]+ s")
         for words in ("NVIDIA H100 datasheet", "GPU-hours", "The pair head saves"):
             self.assertIn(words, text)
         self.assertEqual(self.plan(LAB, "--gpu", "H100", "--quiet"), "")
+        # Of 493 ids: the gathered rows are more than the table.
+        self.assertLess(self.json(LAB, "--gpu", "H100")["head"]["saved_seconds"], 0)
+        small = self.plan(LAB, "--gpu", "H100")
+        self.assertIn("The pair head saves no time a step", small)
+        self.assertNotRegex(small, r" 0\.0000 s", "short times keep their digits")
+        self.assertIn("and no memory (", self.plan(LAB, "--gpu", "H100", "--assume", "prompt_tokens=1000000"))
 
     def test_prompts_that_are_here_are_counted(self):
         dry = json.loads(run("train", LAB, "--dry-run", "--json").stdout)
@@ -129,6 +135,7 @@ class Plan(unittest.TestCase):
         token = dry["memory"]["activations"] / dry["learner_tokens"]
         self.assertLess(abs(activations - dry["memory"]["activations"]), 2 * token, "--dry-run counts whole tokens")
         self.refuses("--assume response_tokens=N", LAB, *options, "--set", "data.prompts=none.jsonl")
+        self.refuses("gives no responses here", LAB, *options)
 
     def test_refusals(self):
         self.refuses("expected H20, H100, A100, L40S, or this-cpu", LAB, "--gpu", "B300")
@@ -137,7 +144,7 @@ class Plan(unittest.TestCase):
         self.refuses("--gpu is required", LAB, code=2)
         self.refuses("has no config.json here; --student-config FILE names one", PAPER, "--gpu", "H20")
         self.refuses("[teacher] path", PAPER, "--gpu", "H20", "--student-config", CONFIG)
-        self.refuses("none.json", PAPER, "--gpu", "H20", "--student-config", "none.json")
+        self.refuses("routeopd: none.json: cannot be read", PAPER, "--gpu", "H20", "--student-config", "none.json")
         self.refuses("did you mean bandwidth?", LAB, "--gpu", "H20", "--assume", "bandwith=1", code=2)
         self.refuses("expected a number", LAB, "--gpu", "H20", "--assume", "learner=1.5", code=2)
         self.refuses("ends in .json, .svg, .png or .html", LAB, "--gpu", "H20", "--figure", self.path / "growth.pdf")

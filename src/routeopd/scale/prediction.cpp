@@ -14,6 +14,7 @@ std::string bytes_text(double bytes) {
 }
 
 std::string seconds_text(double seconds) {
+  if (seconds < 1e-3 && seconds > 0) return fmt::format("{:.3g} s", seconds);
   return seconds < 1 ? fmt::format("{:.4f} s", seconds) : fmt::format("{:.1f} s", seconds);
 }
 
@@ -31,14 +32,18 @@ std::string device_text(const Device& device) {
       device.bandwidth / 1e9, device.link / 1e9, device.network / 1e9);
 }
 
+// With a vocabulary of a few hundred ids the gathered rows are more than the table.
 std::string head_text(const PairHead& head) {
+  const double seconds = head.dense_seconds - head.pair_seconds;
+  const auto memory = [&](double other) {
+    return other > head.pair_bytes ? bytes_text(other - head.pair_bytes) + " of memory" : "no memory";
+  };
   return fmt::format(
       "The pair head saves {} a step against the dense head ({} against {} for learning and communication), "
-      "and {} of memory ({} against {}); against a learner that forms all logits of a micro-batch, {}.\n",
-      seconds_text(head.dense_seconds - head.pair_seconds), seconds_text(head.pair_seconds),
-      seconds_text(head.dense_seconds), bytes_text(head.dense_bytes - head.pair_bytes),
-      bytes_text(head.pair_bytes), bytes_text(head.dense_bytes),
-      bytes_text(head.whole_logits_bytes - head.pair_bytes));
+      "and {} ({} against {}); against a learner that forms all logits of a micro-batch, {}.\n",
+      seconds > 0 ? seconds_text(seconds) : "no time", seconds_text(head.pair_seconds),
+      seconds_text(head.dense_seconds), memory(head.dense_bytes), bytes_text(head.pair_bytes),
+      bytes_text(head.dense_bytes), memory(head.whole_logits_bytes));
 }
 
 }  // namespace
