@@ -291,7 +291,8 @@ TEST(Ranks, AnErrorOfOneRankIsEveryRanks) {
 
 TEST(Ranks, NobodyLeavesAnInterruptedRunBeforeItIsSaved) {
   const TemporaryDirectory directory;
-  const Recipe recipe = tiny_recipe(directory.path() / "run");
+  Recipe recipe = tiny_recipe(directory.path() / "run");
+  recipe.checkpoint.every = 0;
   catch_interrupts();
   ranks::on_ranks(3, [&](ranks::Group& group) {
     Inputs inputs = tiny_inputs(recipe);
