@@ -34,7 +34,6 @@ std::string content_of(const std::filesystem::path& path) {
 
 struct Resumed {
   const std::filesystem::path tiny = std::filesystem::path(ROUTEOPD_FUZZ_ROOT) / "tests/goldens/tiny";
-  routeopd::fuzz::Scratch scratch{"checkpoint"};
   model::Model student = model::load_model(tiny / "student"), teacher = model::load_model(tiny / "teacher");
   train::Recipe recipe;
   train::Learner learner{student, teacher.head_VH, 90, recipe};
@@ -67,13 +66,14 @@ void fill_in(const routeopd::fuzz::Scratch& scratch) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static Resumed* const resumed = new Resumed;
+  static const routeopd::fuzz::Scratch scratch("checkpoint");
+  static Resumed* const resumed = new Resumed;  // torch's threads outlive static objects
   std::string input(routeopd::fuzz::text_of(data, size));
   input = routeopd::fuzz::replaced(std::move(input), "$WEIGHTS", resumed->weights);
   input = routeopd::fuzz::replaced(std::move(input), "$MOMENTS", resumed->moments);
-  resumed->scratch.lay(input, kFiles);
-  const std::filesystem::path& path = resumed->scratch.path();
-  fill_in(resumed->scratch);
+  scratch.lay(input, kFiles);
+  const std::filesystem::path& path = scratch.path();
+  fill_in(scratch);
   try {
     train::verify_checkpoint(path, 3);
     for (std::size_t i = 0; i < 3; ++i) require(std::filesystem::exists(path / kFiles[i]));

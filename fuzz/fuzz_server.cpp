@@ -220,7 +220,6 @@ serve::ServiceOptions with_limits(serve::ServedModel model) {
 
 struct Servers {
   const std::filesystem::path root{ROUTEOPD_FUZZ_ROOT};
-  routeopd::fuzz::Scratch scratch{"server"};
   routeopd::tokenizer::Tokenizer tokenizer{root / "lab" / "teacher"};
   routeopd::text::ChatTemplates templates{
       {{"default",
@@ -255,7 +254,7 @@ struct Servers {
                                      .defaults = {}}),
                         binary_engine.backend()};
 
-  Servers() {
+  explicit Servers(const routeopd::fuzz::Scratch& scratch) {
     scratch.write("below/model/config.json", "{}");
     serve::add_binary_routes(binary,
                              {.queue = queue, .model = model, .reload_root = scratch.path() / "below"});
@@ -268,7 +267,8 @@ constexpr const char* kPaths[] = {"/v1/completions", "/v1/chat/completions", "/t
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static Servers* const servers = new Servers;  // for the process: torch's threads outlive static objects
+  static const routeopd::fuzz::Scratch scratch("server");
+  static Servers* const servers = new Servers(scratch);  // torch's threads outlive static objects
   if (size == 0) return 0;
   const std::size_t which = data[0] & 7U;
   serve::Service& service = which < 4 ? servers->text : servers->binary;

@@ -248,6 +248,7 @@ TEST_F(Record, OfAnotherTuningOrDamagedIsRefused) {
            {"/trials/0/seed", good["trials"][0]["seed"].get<double>() + 0.5},
            {"/seeds/0", good["seeds"][0].get<double>() + 0.5},
            {"/seeds/0", -1e300},
+           {"/seeds", 42},
            {"/judged_problems", 0}}) {
     Json bad = good;
     bad[Json::json_pointer(path)] = value;

@@ -317,7 +317,10 @@ Tuning tuning_of(const Json& record) {
   number_in(record.at("steps"), {.low = 1, .high = 1e6}, true);
   StudyOptions asked;
   asked.lrs = record.at("lrs").get<std::vector<double>>();
-  for (const Json& seed : record.at("seeds")) asked.tune_seeds.push_back(seed_in(seed));
+  const Json& seeds = record.at("seeds");
+  if (!seeds.is_array()) throw UserError("expected seeds as a list");
+  asked.tune_seeds.clear();
+  for (const Json& seed : seeds) asked.tune_seeds.push_back(seed_in(seed));
   asked.tune_samples =
       static_cast<std::int32_t>(number_in(record.at("samples"), {.low = 1, .high = 1 << 20}, true));
   const Json& arms = record.at("arms");
