@@ -177,8 +177,8 @@ class Train(Case):
         whole = [d for d in (self.path / "run" / "checkpoints").iterdir() if ".partial" not in d.name]
         self.assertTrue(whole)
         for directory in whole:
-            self.succeeds("generate", "--model", directory, "--out", self.path / "out.jsonl", "--quiet", "--max-new", 4,
-                          stdin='{"prompt":"Problem:"}')
+            self.succeeds("generate", "--model", directory, "--out", self.path / f"{directory.name}.jsonl", "--quiet",
+                          "--max-new", 4, stdin='{"prompt":"Problem:"}')
 
 
 class Generate(Case):
