@@ -137,7 +137,7 @@ class Disks(Case):
         (self.path / "prompts").write_text(PROMPT)
         answer = self.on(small, f'"$PROGRAM" generate --model "$LAB/base" --n 256 --max-new 64 --k 8 --in {self.path}/prompts --out "$DISK/out.jsonl"')
         self.assert_a_sentence(answer, "out.jsonl", "No space left")
-        for line in (self.path / "kept" / "out.jsonl").read_text().splitlines(keepends=True):
+        for line in (self.path / "kept" / "out.jsonl.partial").read_text().splitlines(keepends=True):
             self.assertTrue(json.loads(line) and line.endswith("\n"))
         answer = self.on('mount -t tmpfs -o size=400k none "$DISK"', '"$PROGRAM" train recipes/lab.toml --out "$DISK/run" --quiet ' +
                          " ".join(f"--set {word}" for word in SMALL))

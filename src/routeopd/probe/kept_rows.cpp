@@ -87,6 +87,18 @@ fs::path kept_rows_path(const fs::path& out) {
   return path;
 }
 
+void forget_kept_rows(const fs::path& out) {
+  const fs::path path = kept_rows_path(out);
+  remove_abandoned(path.parent_path(), path.filename().string());
+  std::error_code none;
+  if (!fs::is_directory(path, none)) return;
+  try {
+    const DirectoryLock lock(path);
+    remove_whole(path);
+  } catch (const UserError&) {  // another process works there
+  }
+}
+
 KeptRows::KeptRows(const fs::path& out, const Json& request) : path_(kept_rows_path(out)) {
   std::error_code failed;
   fs::create_directories(path_, failed);

@@ -20,6 +20,9 @@ namespace routeopd::probe {
 // Where the finished rows of a probe into `out` are kept.
 std::filesystem::path kept_rows_path(const std::filesystem::path& out);
 
+// Removes what a process left that was killed after `out` was whole. Nothing that a living one works in.
+void forget_kept_rows(const std::filesystem::path& out);
+
 class KeptRows {
  public:
   // `request` names all that the rows depend on, hashes of files included. Throws UserError where rows of

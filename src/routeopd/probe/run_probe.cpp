@@ -185,6 +185,7 @@ Json run_probe(const ProbeRequest& request, const ProbeWatch& watch) {
   check_pair(bank, request, student, teacher_head, teacher_hash);
   std::optional<SavedMoments> moments;
   if (!request.moments.empty()) moments.emplace(request.moments);
+  if (fs::exists(request.out)) forget_kept_rows(request.out);
   AtomicDirectory out(request.out);
 
   Prober prober(bank, student, teacher_head, request.optimizer, own, moments ? &*moments : nullptr,
