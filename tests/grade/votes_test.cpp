@@ -70,8 +70,8 @@ double majority(const std::vector<std::string>& extracted) {
   return suite_summary(responses, {.draws = 10, .level = 0.9})["maj@k"]["4"].get<double>();
 }
 
-// Wanted is 10, which 10\% is not. 10 would be right where 10\% is wanted, but is no vote for it: then the most
-// votes would be for the wrong answer where that came first, and for the right one where it did not.
+// Wanted is 10, which 10\% is not. 10 would be right where 10\% is wanted, but is no vote for it: then the
+// most votes would be for the wrong answer where that came first, and for the right one where it did not.
 TEST(Votes, OfTwoAnswersAreNotAddedUpInOneOrderAlone) {
   EXPECT_EQ(majority({"10\\%", "10", "10", "7"}), 1);
   EXPECT_EQ(majority({"10", "10\\%", "7", "10"}), 1);

@@ -1,7 +1,7 @@
 // The place of the one file that a command makes: what is there is overwritten only where that was asked for,
 // one process at a time makes it, and it appears whole. Meanwhile PATH.partial stands beside it, locked.
-// Where work is long, the rows that are done stand in it, and PATH.partial.json says of which command; after a
-// kill or an interruption the same command goes on from them.
+// Where work is long, the rows that are done stand in it, and PATH.partial.json says of which command; after
+// a kill or an interruption the same command goes on from them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

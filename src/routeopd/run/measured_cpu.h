@@ -7,8 +7,9 @@
 
 namespace routeopd::run {
 
-// The sustained rates of float32 products, LibTorch's (the learner's) and the engine's own, and of reading memory,
-// with as many threads as a run has. Nothing here computes faster in bfloat16. The network is assumed: 10 Gb/s.
+// The sustained rates of float32 products, LibTorch's (the learner's) and the engine's own, and of reading
+// memory, with as many threads as a run has. Nothing here computes faster in bfloat16. The network is
+// assumed: 10 Gb/s.
 scale::Device measured_cpu();
 
 }  // namespace routeopd::run
