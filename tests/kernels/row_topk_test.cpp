@@ -137,7 +137,8 @@ TEST_P(RowTopkOnTarget, EqualsTheReferenceInEveryOrderAndSize) {
 }
 
 // A short row has few maxima, of which the k-th largest may be none, or so low that every value is a
-// candidate. The states have room for all of them, so that what was not dropped on the way is what was collected.
+// candidate. The states have room for all of them, so that what was not dropped on the way is what was
+// collected.
 TEST_P(RowTopkOnTarget, CollectsFewMoreThanKOfAShortRow) {
   std::mt19937 random(7);
   for (const std::int32_t k : {8, 16, 24, 32, 48, 64}) {

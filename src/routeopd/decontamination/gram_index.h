@@ -8,7 +8,8 @@
 // whatever a single problem has alone. A text counts its n-grams by group, then adds the count to the group's
 // problems; a group of more than half of the problems is added to all, and taken off those that lack it. A
 // text of u units costs O(u) look-ups, one step for each problem that is listed in a group it touches, and
-// one for each problem if it touches a group of more than half. Memory: some 70 bytes for each distinct n-gram.
+// one for each problem if it touches a group of more than half. Memory: some 70 bytes for each distinct
+// n-gram.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -13,7 +13,8 @@ bool is_described_set(const Node& node);
 
 // Whether both are the same set of real numbers. A relation stands for the values that it leaves to its one
 // variable, in which it must be linear; a list of them joined by "or" for all of these, by "and" for what
-// they share. False for whatever cannot be ordered: ends with variables, complex ones, a list without such a word.
+// they share. False for whatever cannot be ordered: ends with variables, complex ones, a list without
+// such a word.
 bool same_real_set(const Node& reference, const Node& given, Budget& budget);
 
 // The same for two answers of which one is a described set at least: also builders whose conditions are equal
