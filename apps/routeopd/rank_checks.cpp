@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <sstream>
 
+#include "loaded_model.h"
 #include "routeopd/base/hashes.h"
-#include "routeopd/formats/weight_files.h"
 
 namespace routeopd::app {
 namespace {
@@ -42,11 +42,9 @@ std::map<std::string, std::string> recipe_lines(const train::Recipe& recipe) {
 std::map<std::string, std::string> model_hashes(const std::string& whose,
                                                 const std::filesystem::path& directory) {
   std::map<std::string, std::string> hashes;
-  hashes[fmt::format("the weights of {} (SHA-256)", whose)] = formats::weights_sha256(directory);
-  std::error_code none;
-  for (const char* const name : {"config.json", "generation_config.json", "tokenizer.json"})
-    hashes[fmt::format("the {} of {} (SHA-256)", name, whose)] =
-        std::filesystem::exists(directory / name, none) ? sha256_of_file(directory / name) : "none";
+  const Json contents = contents_of(directory);
+  for (const auto& [name, hash] : contents.items())
+    hashes[fmt::format("the {} of {} (SHA-256)", name, whose)] = hash.get<std::string>();
   return hashes;
 }
 
