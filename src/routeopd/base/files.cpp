@@ -106,14 +106,16 @@ bool is_at(int descriptor, const fs::path& path) {
          ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
 }
 
-AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
+fs::path replaceable_file(fs::path path) {
   std::error_code unreadable;
-  if (fs::is_symlink(path_, unreadable))
-    path_ = fs::weakly_canonical(path_);  // the link stays, its target is replaced
-  if (fs::exists(path_, unreadable) && !fs::is_regular_file(path_, unreadable)) {
+  if (fs::is_symlink(path, unreadable)) path = fs::weakly_canonical(path);
+  if (fs::exists(path, unreadable) && !fs::is_regular_file(path, unreadable))
     throw UserError("{}: is not a regular file, and would be replaced by one; name a file, or - for a stream",
-                    path_.string());
-  }
+                    path.string());
+  return path;
+}
+
+AtomicFile::AtomicFile(fs::path path) : path_(replaceable_file(std::move(path))) {
   temporary_ = partial_name(path_);
   before_write();
   descriptor_ =

@@ -78,6 +78,10 @@ void remove_abandoned(const std::filesystem::path& directory, std::string_view n
 // What cannot be removed stays.
 void remove_whole(const std::filesystem::path& path);
 
+// Where a file of this name is made: where a link leads, which stays. Throws UserError where anything but a
+// regular file is there.
+std::filesystem::path replaceable_file(std::filesystem::path path);
+
 // Whether an open file is the one of this name, and not one that has it no more.
 bool is_at(int descriptor, const std::filesystem::path& path);
 

@@ -64,20 +64,14 @@ const fs::path& rows_of(const OutputPlace& place, const Json& command) {
 
 }  // namespace
 
-OutputPlace::OutputPlace(fs::path path, bool overwrite) : path_(std::move(path)) {
-  std::error_code unreadable;
-  if (fs::is_symlink(path_, unreadable))
-    path_ = fs::weakly_canonical(path_);  // the link stays, its target is replaced
-  if (fs::exists(path_, unreadable) && !fs::is_regular_file(path_, unreadable)) {
-    throw UserError("{}: is not a regular file, and would be replaced by one; name a file, or - for a stream",
-                    path_.string());
-  }
+OutputPlace::OutputPlace(fs::path path, bool overwrite) : path_(replaceable_file(std::move(path))) {
   check_folder_of(path_);
   rows_ = command_ = path_;
   rows_ += ".partial";
   command_ += ".partial.json";
   lock();
   // Seen under the lock: another process may have just made it.
+  std::error_code unreadable;
   if (!overwrite && fs::exists(path_, unreadable)) {
     leave();
     throw UserError("{}: exists already; nothing was overwritten, choose another name or say --overwrite",
