@@ -49,6 +49,9 @@ def contents(directory, name):
             continue
         if name == "study" and MEASURED.fullmatch(path.stem):
             continue
+        if name == "bench":
+            found[path.name] = sorted(json.loads(path.read_text()))  # all of it is measured
+            continue
         data = path.read_bytes()
         if path.suffix in (".json", ".jsonl", ".toml", ".html", ".md", ".csv", ".tex"):
             text = data.decode().replace(str(directory), "DIRECTORY")
@@ -174,6 +177,13 @@ class Kill(unittest.TestCase):
         # One run directory's worth of files, and tables beside the page.
         self.dies_everywhere("report", lambda place: [
             "report", self.evaluation(), "--out", place / "page.html", "--tables", place / "tables"], most=12)
+
+    def test_plan(self):
+        self.dies_everywhere("plan", lambda place: [
+            "plan", SOURCE / "recipes" / "lab.toml", "--gpu", "H100", "--figure", place / "growth.json"])
+
+    def test_bench(self):
+        self.dies_everywhere("bench", lambda place: ["bench", "--only", "R", "--rounds", 1, "--quiet", "--out", place / "out.json"])
 
     def evaluation(self):
         place = self.path / "evaluation"

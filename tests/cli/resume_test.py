@@ -6,12 +6,15 @@
 import json
 import pathlib
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+
+from large_vocabulary import with_vocabulary
 
 PROGRAM, SOURCE = sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
 RECIPE = SOURCE / "recipes" / "lab.toml"
@@ -195,15 +198,32 @@ class Plan(Case):
         self.assertEqual(missing.returncode, 1)
         self.assertEqual(missing.stderr.count("\n"), 1)
 
-    def test_the_peak_is_at_most_what_was_planned(self):
-        """A whole step of the recipe, whose activations are more than the program itself."""
-        plan = json.loads(run("train", RECIPE, "--dry-run", "--json").stdout)
+    def assert_peak_as_planned(self, *settings):
+        plan = json.loads(run("train", RECIPE, "--dry-run", "--json", *settings).stdout)
         self.assertGreater(plan["peak_bytes"], plan["total_bytes"])
-        answer = run("train", RECIPE, "--out", self.path / "run", "--set", "train.steps=1", "--quiet")
+        answer = run("train", RECIPE, "--out", self.path / "run", "--set", "train.steps=1", "--quiet", *settings)
         self.assertEqual(answer.returncode, 0, answer.stderr)
         peak = json.loads((self.path / "run" / "metrics.jsonl").read_text())["memory"]["peak_bytes"]
         self.assertLess(peak, 1.1 * plan["peak_bytes"])
+        return peak, plan
+
+    def test_the_peak_is_at_most_what_was_planned(self):
+        """A whole step of the recipe, whose activations are more than the program itself."""
+        peak, plan = self.assert_peak_as_planned()
         self.assertGreater(peak, plan["peak_bytes"] - plan["memory"]["activations"], "the test can see a part that is not planned")
+
+    def test_the_peak_of_a_large_vocabulary_is_too(self):
+        """With 151,936 ids; the dense arm holds logits and all that is theirs."""
+        with_vocabulary(SOURCE / "lab" / "base", self.path / "student", 151936, seed=1)
+        with_vocabulary(SOURCE / "lab" / "teacher", self.path / "teacher", 151936, seed=2)
+        pair = ["--set", f"student.path={self.path}/student", "--set", f"teacher.path={self.path}/teacher", "--set",
+                "rollout.prompts_per_step=4", "--set", "rollout.max_new_tokens=24"]
+        for arm in ("routeopd", "sampled_rkl", "full_rkl"):
+            with self.subTest(arm):
+                peak, plan = self.assert_peak_as_planned(*pair, "--set", f"objective.arm={arm}")
+                if arm == "routeopd":
+                    self.assertGreater(peak, plan["peak_bytes"] - plan["memory"]["student"], "the test can see a part not planned")
+                shutil.rmtree(self.path / "run")
 
     def test_what_cannot_fit_is_refused(self):
         """The support of all ids at a million states: a terabyte and more, with the numbers and a way around."""

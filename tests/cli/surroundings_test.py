@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 PROGRAM, SOURCE = sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
@@ -91,6 +92,29 @@ class Environment(Case):
                              (["compare", "--help"], "")):
             answer = self.run_program(*words, stdin=stdin, env={})
             self.assertEqual(answer.returncode, 0, answer.stderr)
+
+    def test_a_directory_that_vanishes(self):
+        """The one that a command starts in, and the one that it writes to."""
+        here = self.path / "here"
+        for words in (["route"], ["--version"], ["generate", "--model", LAB / "base", "--max-new", 1, "--out", "out.jsonl"]):
+            here.mkdir()
+            answer = self.run_program(*words, stdin=STATE, cwd=here, preexec_fn=here.rmdir)
+            self.assert_a_sentence(answer, "the working directory has been removed")
+        there = self.path / "run"
+        words = [word for setting in [*SMALL[1:], "train.steps=100000"] for word in ("--set", setting)]
+        process = subprocess.Popen([PROGRAM, "train", "recipes/lab.toml", "--out", there, *map(str, words)], cwd=SOURCE,
+                                   stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        self.addCleanup(lambda: (process.kill(), process.wait()))
+        while not (there / "checkpoints" / "step_1").exists():
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        there.rename(self.path / "moved")
+        said = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 1)
+        self.assertRegex(said, r"(?m)^routeopd: .*run.*No such file or directory")
+        self.assertFalse(there.exists(), "nothing is made where the directory was")
+        steps = [json.loads(line)["step"] for line in (self.path / "moved" / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(steps, list(range(1, len(steps) + 1)))
 
     def test_lines_of_ten_megabytes(self):
         words = "1 + 1 = 2, " * (MIB * 10 // 11)
