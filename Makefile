@@ -10,6 +10,7 @@
 #   make wheel                the Python package, as dist/routeopd-….whl
 #   make integrations         the package in clean environments: other releases of torch, TRL, DeepSpeed, verl
 #   make asan                 the tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make tsan                 what is threaded without OpenMP (server, clients, request queue, writers) under ThreadSanitizer
 #   make format | lint        pinned clang-format | clang-tidy
 #
 # TORCH_PYTHON=/path/to/python uses that interpreter's torch 2.13.0 in place of a .venv.
@@ -20,10 +21,11 @@ FUZZ_SECONDS ?= 900
 JOBS ?= $(shell nproc)
 PRESET ?= release
 LEAST_CHECKS := 2500  # GoogleTest cases and script checks that `make test` must have run
+LEAST_TSAN_CHECKS := 300
 BUILD := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 PYTHON := $(or $(TORCH_PYTHON),$(CURDIR)/.venv/bin/python)
 
-.PHONY: reconfigure demo test build tests bench install wheel integrations peers fuzz asan format format-check lint setup clean
+.PHONY: reconfigure demo test build tests bench install wheel integrations peers fuzz asan tsan format format-check lint setup clean
 
 demo: build
 	@./examples/demo.sh $(BUILD)/routeopd
@@ -70,6 +72,12 @@ integrations: build wheel
 asan:
 	@$(MAKE) --no-print-directory test PRESET=asan
 
+# ThreadSanitizer wants addresses that are not drawn from more bits than it knows.
+tsan:
+	@setarch -R $(MAKE) --no-print-directory tests PRESET=tsan
+	@setarch -R ctest --preset tsan -j $(JOBS)
+	@scripts/test_summary.py build-tsan --at-least $(LEAST_TSAN_CHECKS)
+
 format format-check:
 	@scripts/tools.sh $@
 
@@ -77,4 +85,4 @@ lint: build
 	@scripts/tools.sh lint
 
 clean:
-	rm -rf build build-asan build-debug build-fuzz
+	rm -rf build build-asan build-tsan build-debug build-fuzz

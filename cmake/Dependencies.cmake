@@ -48,6 +48,8 @@ target_include_directories(routeopd_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS}
 target_compile_definitions(routeopd_torch INTERFACE FMT_HEADER_ONLY)
 if(NOT DEFINED ROUTEOPD_OPENMP)
   set(ROUTEOPD_OPENMP -fopenmp)
+elseif(NOT ROUTEOPD_OPENMP)
+  target_compile_options(routeopd_torch INTERFACE -Wno-unknown-pragmas)
 endif()
 separate_arguments(torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(routeopd_torch INTERFACE ${torch_flags} ${ROUTEOPD_OPENMP})
