@@ -7,6 +7,7 @@
 
 #include <cstdio>
 
+#include "routeopd/base/utf8.h"
 #include "routeopd/table/visible_text.h"
 
 namespace routeopd::app {
@@ -20,9 +21,7 @@ std::string one_row(const std::string& line) {
   winsize size = {};
   if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 8 || line.size() < size.ws_col)
     return line;
-  std::size_t end = size.ws_col - 4U;
-  while (end > 0 && (line[end] & 0xC0) == 0x80) --end;  // between two characters
-  return line.substr(0, end) + "...";
+  return std::string(utf8_head(line, size.ws_col - 4U)) + "...";
 }
 
 }  // namespace

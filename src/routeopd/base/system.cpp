@@ -4,7 +4,11 @@
 #include <hwy/targets.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <fstream>
+#include <optional>
+
+#include "routeopd/base/control_group.h"
 
 namespace routeopd {
 namespace {
@@ -42,7 +46,9 @@ std::int64_t peak_resident_bytes() {
 }
 
 std::int64_t available_bytes() {
-  return proc_bytes("/proc/meminfo", "MemAvailable");
+  const std::int64_t host = proc_bytes("/proc/meminfo", "MemAvailable");
+  const std::optional<std::int64_t> group = control_group_available_bytes();
+  return group ? std::min(host, *group) : host;
 }
 
 void reset_peak_resident() {

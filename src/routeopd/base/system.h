@@ -16,7 +16,7 @@ std::string kernel_target();
 // Memory in bytes; 0 where the system does not report it.
 std::int64_t resident_bytes();       // of this process, now
 std::int64_t peak_resident_bytes();  // the largest since the process began or since reset_peak_resident()
-std::int64_t available_bytes();      // what the system could give without swapping
+std::int64_t available_bytes();      // what the system, and the group of the process, leave
 
 // Returns free memory to the system, so that later work is charged for all it takes, and restarts the peak.
 void reset_peak_resident();

@@ -71,6 +71,12 @@ bool is_utf8(std::string_view bytes) {
   return find_invalid_utf8(bytes) == std::string_view::npos;
 }
 
+std::string_view utf8_head(std::string_view text, std::size_t bytes) {
+  if (text.size() <= bytes) return text;
+  while (bytes > 0 && is_continuation(text[bytes])) --bytes;
+  return text.substr(0, bytes);
+}
+
 bool is_ascii(std::string_view bytes) {
   return ascii_run(bytes, 0) == bytes.size();
 }

@@ -37,6 +37,9 @@ class LossyUtf8 {
   std::string held_;  // the first bytes of an incomplete character, at most 3
 };
 
+// The whole characters within the first `bytes` bytes of valid UTF-8.
+std::string_view utf8_head(std::string_view text, std::size_t bytes);
+
 // Whether all bytes are ASCII.
 bool is_ascii(std::string_view bytes);
 constexpr bool is_ascii_digit(char c) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "routeopd/base/utf8.h"
 #include "routeopd/formats/json_file.h"
 
 namespace routeopd::judge {
@@ -97,10 +98,7 @@ std::optional<Json> parsed(std::string_view object) {
 
 // At most `bytes` of it, whole characters, one line.
 std::string cut(std::string text, std::size_t bytes) {
-  if (text.size() > bytes) {
-    while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0U) == 0x80U) --bytes;
-    text.resize(bytes);
-  }
+  text.resize(utf8_head(text, bytes).size());
   for (char& c : text) c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
   return text;
 }
