@@ -70,6 +70,7 @@ void run_grade(const GradeArguments& arguments) {
         correct += grade.correct ? 1 : 0;
         format += grade.format_ok ? 0 : 1;
       } catch (const UserError& error) {
+        if (lines.broken()) throw;
         answer = {{"error", error.what()}};
         if (failed++ == 0) first_failure = error.what();
       }

@@ -87,6 +87,7 @@ void run_tokenize(const TokenizeArguments& arguments) {
         answer = formats::naming(lines.where(), [&] { return converter.answer(*line, lines.text()); });
         tokens += std::ssize(answer["ids"]);
       } catch (const UserError& error) {
+        if (lines.broken()) throw;
         answer = {{"error", error.what()}};
         if (failed++ == 0) first_failure = error.what();
       }

@@ -67,6 +67,12 @@ class Grade(unittest.TestCase):
         self.assertIn("4 of 6 lines could not be graded, the first:", answer.stderr)
         self.assertEqual(answer.stderr.count("\n"), 1)
 
+    def test_a_file_that_cannot_be_read_ends_it(self):
+        for command in (["grade"], ["tokenize", pathlib.Path(__file__).parents[2] / "lab" / "base"]):
+            answer = subprocess.run([PROGRAM, *command, "--in", "/proc/self/mem"], text=True, capture_output=True, timeout=20)
+            self.assertEqual((answer.returncode, answer.stdout), (1, ""), command)
+            self.assertRegex(answer.stderr, "/proc/self/mem:.*reading failed")
+
     def test_a_number_is_an_answer_too(self):
         for number, right in (("42", True), ("42.0", True), ("41", False)):
             answer = self.run_program(stdin='{"response": "\\\\boxed{42}", "answer": %s}\n' % number)

@@ -54,6 +54,36 @@ TEST(JsonLines, NamesTheLineThatIsWrong) {
   EXPECT_THAT(error_of([] { JsonLines("no/such/file"); }), HasSubstr("no/such/file: cannot be read"));
 }
 
+TEST(JsonLines, ReadsLinesOfAnyLengthUpToItsBound) {
+  const auto line_of = [](std::size_t bytes) { return "{\"a\":\"" + std::string(bytes - 8, 'x') + "\"}"; };
+  std::string text;
+  for (std::size_t bytes = (1 << 14) - 3; bytes < (1 << 14) + 3; ++bytes) text += line_of(bytes) + "\n";
+  const FileWith file(text +
+                      line_of(1 << 14));  // about the parts that it is read in, the last without a line feed
+  JsonLines lines(file.path());
+  for (std::size_t bytes = (1 << 14) - 3; bytes < (1 << 14) + 3; ++bytes) {
+    ASSERT_TRUE(lines.next());
+    EXPECT_EQ(lines.text(), line_of(bytes));
+  }
+  ASSERT_TRUE(lines.next());
+  EXPECT_EQ(lines.text(), line_of(1 << 14));
+  EXPECT_FALSE(lines.next());
+  EXPECT_EQ(lines.line(), 7);
+
+  const FileWith endless("{}\n");
+  std::filesystem::resize_file(endless.path(),
+                               std::uintmax_t{300} << 20);  // zero bytes, none of them on the disk
+  JsonLines bounded(endless.path());
+  bounded.next();
+  EXPECT_THAT(error_of([&] { bounded.next(); }), HasSubstr(":2: expected at most 268435456 bytes in a line"));
+}
+
+TEST(JsonLines, KeysStandOnceAndLevelsAreBounded) {
+  const FileWith file("{\"id\":1,\"id\":2}\n");
+  JsonLines lines(file.path());
+  EXPECT_THAT(error_of([&] { lines.next(); }), HasSubstr(":1: expected each key once, got id twice"));
+}
+
 TEST(TomlSection, ReadsEveryKindOfValue) {
   const FileWith file("seed = 3\n[objective]\narm = \"fixed_mid\"\nk = 16\nkappa = 0.5\n[other]\nx = 1\n");
   const Json section = toml_section(file.path(), "objective");

@@ -7,49 +7,19 @@
 #include <functional>
 #include <string>
 #include <system_error>
-#include <unordered_set>
 #include <vector>
 
+#include "routeopd/base/utf8.h"
+#include "routeopd/formats/json_guard.h"
+
 namespace routeopd::formats {
-namespace {
-
-constexpr std::int64_t kMaxValues = 1LL << 24U;  // 16 bytes each: 100 MB of "[1,1,…" would ask for 800 MB
-
-// Watches the parser: throws at the first repeated key, and at one level or value too many.
-class Guard {
- public:
-  bool operator()(int depth, Json::parse_event_t event, const Json& value) {
-    using Event = Json::parse_event_t;
-    if (depth >= kMaxJsonDepth) throw UserError("expected at most {} nested levels, got more", kMaxJsonDepth);
-    if (event == Event::object_start) {
-      keys_.resize(static_cast<std::size_t>(depth) + 1);
-      keys_.back().clear();
-    } else if (event == Event::key) {
-      // The parser counts a key as one level deeper than its object.
-      const auto& name = value.get_ref<const std::string&>();
-      if (!keys_[static_cast<std::size_t>(depth) - 1].insert(name).second)
-        throw UserError("expected each key once, got {} twice", name);
-    } else if (event == Event::value && ++values_ > kMaxValues) {
-      throw UserError("expected at most {} values, got more", kMaxValues);
-    }
-    return true;
-  }
-
- private:
-  std::vector<std::unordered_set<std::string>> keys_;  // of the open object at each depth
-  std::int64_t values_ = 0;
-};
-
-}  // namespace
 
 std::string parse_failure(const Json::exception& error) {
   std::string what = error.what();
   if (const auto close = what.find("] "); close != std::string::npos) what.erase(0, close + 2);
   constexpr std::size_t kMost = 300;  // the parser repeats what it read last, however long
   if (what.size() <= kMost) return what;
-  std::size_t end = kMost;
-  while (end > 0 && (what[end] & 0xC0) == 0x80) --end;  // between two characters
-  return what.substr(0, end) + " …";
+  return std::string(utf8_head(what, kMost)) + " …";
 }
 
 Json parse_json_object(std::string_view text, std::string_view where) {
@@ -58,7 +28,7 @@ Json parse_json_object(std::string_view text, std::string_view where) {
     throw UserError("{}: expected JSON, got a zero byte in it", where);
   Json value;
   try {
-    Guard guard;
+    JsonGuard guard;
     value = Json::parse(text.begin(), text.end(), std::ref(guard));
   } catch (const Json::exception& error) {
     throw UserError("{}: expected JSON, got something else ({})", where, parse_failure(error));

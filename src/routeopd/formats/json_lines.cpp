@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/formats/json_lines.h"
 
+#include <array>
+#include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <system_error>
 
+#include "routeopd/base/interrupt.h"
 #include "routeopd/formats/json_file.h"
+#include "routeopd/formats/json_guard.h"
 
 namespace routeopd::formats {
 namespace {
@@ -17,9 +22,24 @@ std::string reason_in_line(const Json::exception& error) {
   return reason;
 }
 
-bool check_depth(int depth, Json::parse_event_t, const Json&) {
-  if (depth > kMaxJsonDepth) throw UserError("expected at most {} nested levels, got more", kMaxJsonDepth);
-  return true;
+constexpr std::size_t kMostLineBytes = std::size_t{256} << 20;
+
+// The next line without its end, into `line`; false where there is none. Throws UserError for one that is
+// longer.
+bool read_line(std::istream& in, std::string& line) {
+  std::array<char, 1 << 14> part;
+  line.clear();
+  for (;;) {
+    in.getline(part.data(), std::ssize(part));
+    const auto count = static_cast<std::size_t>(in.gcount());
+    if (in.bad()) return false;
+    const bool ends = !in.eof() && !in.fail();  // by a line feed, which is counted and not kept
+    line.append(part.data(), ends ? count - 1 : count);
+    if (ends || in.eof()) return ends || !line.empty();
+    in.clear();  // the part was full
+    if (line.size() > kMostLineBytes)
+      throw UserError("expected at most {} bytes in a line, got more", kMostLineBytes);
+  }
 }
 
 }  // namespace
@@ -40,8 +60,13 @@ JsonLines::JsonLines(const std::string& path) : path_(path), in_(&file_) {
 }
 
 std::optional<Json> JsonLines::next() {
-  while (std::getline(*in_, text_)) {
+  for (;;) {
     ++line_;
+    broken_ = true;
+    const bool more = naming(where(), [&] { return read_line(*in_, text_); });
+    broken_ = in_->bad();
+    if (in_->eof()) check_interrupt();  // a signal while a stream is waited for looks like its end
+    if (!more) break;
     bytes_read_ += static_cast<std::int64_t>(text_.size()) + 1;
     if (text_.find_first_not_of(" \t\r") == std::string::npos) continue;
     // To the parser a zero byte is the end of the text, whatever follows it.
@@ -49,7 +74,8 @@ std::optional<Json> JsonLines::next() {
       throw UserError("{}: expected one JSON object per line, got a zero byte in it", where());
     Json value;
     try {
-      value = Json::parse(text_, check_depth);
+      JsonGuard guard;
+      value = Json::parse(text_, std::ref(guard));
     } catch (const UserError& error) {
       throw UserError("{}: {}", where(), error.what());
     } catch (const Json::exception& error) {
@@ -60,6 +86,7 @@ std::optional<Json> JsonLines::next() {
     if (!value.is_object()) throw UserError("{}: expected a JSON object, got {}", where(), value.type_name());
     return value;
   }
+  --line_;
   if (in_->bad()) throw UserError("{}: reading failed", where());
   return std::nullopt;
 }
