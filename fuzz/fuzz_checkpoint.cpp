@@ -42,7 +42,8 @@ struct Resumed {
   Resumed() {
     const routeopd::fuzz::Scratch whole("checkpoint-whole");
     const std::filesystem::path path = whole.path() / "step_3";
-    train::write_checkpoint(path, tiny / "student", {.step = 3}, student, learner, kInputs);
+    train::write_checkpoint(path, routeopd::model::CarriedFiles(tiny / "student"), {.step = 3}, student,
+                            learner, kInputs);
     weights = content_of(path / "model.safetensors");
     moments = content_of(path / "state/optimizer.safetensors");
   }

@@ -8,6 +8,7 @@
 #include "line_output.h"
 #include "loaded_model.h"
 #include "progress.h"
+#include "routeopd/base/hashes.h"
 #include "routeopd/base/interrupt.h"
 #include "routeopd/engine/local_engine.h"
 #include "routeopd/engine/score_sequences.h"

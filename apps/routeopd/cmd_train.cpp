@@ -106,6 +106,7 @@ std::unique_ptr<Prepared> prepared(const TrainArguments& arguments) {
     if (leads) std::cout << train::recipe_text(recipe);
     return nullptr;
   }
+  if (leads && !arguments.dry_run) train::RunDirectory::check_place(recipe, start_of(arguments));
   const auto tokenizer_of = [&] { return std::make_unique<tokenizer::Tokenizer>(recipe.student.path); };
   run->tokenizer = formats::naming("[student] path", tokenizer_of);
   train::RunPrompts prompts = train::read_run_prompts(recipe, *run->tokenizer);

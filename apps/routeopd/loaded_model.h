@@ -9,7 +9,7 @@
 #include <string>
 
 #include "routeopd/base/fields.h"
-#include "routeopd/base/hashes.h"
+#include "routeopd/formats/model_contents.h"
 #include "routeopd/formats/weight_files.h"
 #include "routeopd/model/inference/packed_matrix.h"
 #include "routeopd/model/model_files.h"
@@ -42,10 +42,8 @@ struct LoadedModel {
 
 // What decides the values that a model directory gives, by SHA-256.
 inline Json contents_of(const std::filesystem::path& directory) {
-  Json contents = {{"weights", formats::weights_sha256(directory)}};
-  for (const char* name :
-       {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"})
-    if (std::filesystem::exists(directory / name)) contents[name] = sha256_of_file(directory / name);
+  Json contents = formats::model_files_sha256(directory);
+  contents["weights"] = formats::weights_sha256(directory);
   return contents;
 }
 

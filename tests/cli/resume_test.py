@@ -63,7 +63,7 @@ class Case(unittest.TestCase):
 class Resume(Case):
     def test_after_signals_and_a_kill_the_run_ends_in_the_same_bits(self):
         self.train("whole", "--quiet")
-        for sign, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)):
+        for sign, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -signal.SIGKILL)):
             name = sign.name
             self.assertEqual(self.stop(name, sign, 4), code)
             self.train(name, "--resume", "--quiet")
@@ -175,6 +175,64 @@ class Resume(Case):
             process.wait(60)
         answer = self.train("busy", "--resume", "--set", "optimizer.lr=1", code=1)
         self.assertIn("optimizer.lr differs from the recipe that the run began with", answer.stderr)
+
+
+    def student(self):
+        shutil.copytree(SOURCE / "lab" / "base", self.path / "student")
+        return self.path / "student", ("--set", f"student.path={self.path}/student", "--quiet")
+
+    def test_another_model_of_the_same_weights_is_refused(self):
+        """Its shapes fit: nothing else would notice."""
+        student, settings = self.student()
+        self.train("run", *settings, "--set", "train.steps=3")
+        config, tokenizer = student / "config.json", student / "tokenizer.json"
+        before = config.read_text()
+        words = json.loads(before)
+        config.write_text(json.dumps(words | {"rms_norm_eps": 1e-5}))
+        answer = self.train("run", *settings, "--resume", code=1)
+        self.assertIn("step_3: its config.json is not the one that", answer.stderr)
+        config.write_text(before)
+        words = tokenizer.read_text()
+        tokenizer.write_text(words + " ")
+        self.assertIn("its tokenizer.json is not", self.train("run", *settings, "--resume", code=1).stderr)
+        tokenizer.write_text(words)
+        (student / "special_tokens_map.json").write_text("{}")
+        self.assertIn("its special_tokens_map.json is not", self.train("run", *settings, "--resume", code=1).stderr)
+        (student / "special_tokens_map.json").unlink()
+        self.train("run", *settings, "--resume")
+
+    def test_a_teacher_of_another_configuration_is_refused(self):
+        shutil.copytree(SOURCE / "lab" / "teacher", self.path / "teacher")
+        settings = ("--set", f"teacher.path={self.path}/teacher", "--quiet")
+        self.train("run", *settings, "--set", "train.steps=3")
+        config = self.path / "teacher" / "config.json"
+        config.write_text(json.dumps(json.loads(config.read_text()) | {"rms_norm_eps": 1e-5}))
+        answer = self.train("run", *settings, "--resume", code=1)
+        self.assertIn("was made with other teacher configuration or tokenizer", answer.stderr)
+
+    def test_steps_are_saved_where_the_students_directory_has_moved(self):
+        student, settings = self.student()
+        process = subprocess.Popen([PROGRAM, "train", RECIPE, "--out", self.path / "run", *SMALL, *settings],
+                                   stderr=subprocess.PIPE, text=True, cwd=SOURCE)
+        while not (self.path / "run" / "metrics.jsonl").exists():
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        student.rename(self.path / "elsewhere")
+        self.assertEqual((process.communicate(timeout=60)[1], process.returncode), ("", 0))
+        self.train("whole", "--quiet")
+        self.assert_same_runs("whole", "run")
+        for name in ("config.json", "tokenizer.json"):
+            self.assertEqual((self.path / "run" / "checkpoints" / "step_8" / name).read_bytes(),
+                             (self.path / "elsewhere" / name).read_bytes())
+
+    def test_a_directory_that_is_taken_is_told_before_models_are_loaded(self):
+        student, settings = self.student()
+        weights = student / "model.safetensors"
+        weights.write_bytes(weights.read_bytes().replace(b"model.norm.weight", b"model.nurm.weight"))  # loading says so
+        self.assertIn("model.norm.weight is missing", self.train("free", *settings, code=1).stderr)
+        (self.path / "taken").mkdir()
+        (self.path / "taken" / "file").touch()
+        self.assertIn("taken: exists already", self.train("taken", *settings, code=1).stderr)
 
 
 class Plan(Case):

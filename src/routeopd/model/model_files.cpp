@@ -10,11 +10,8 @@
 #include <bit>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
 
-#include "routeopd/base/die_at_write.h"
 #include "routeopd/base/error.h"
 #include "routeopd/base/files.h"
 #include "routeopd/base/interrupt.h"
@@ -26,19 +23,6 @@ namespace routeopd::model {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What a saved directory takes over from the one it came from: the files of tokenizers and templates.
-constexpr std::array kCarried = {"generation_config.json",
-                                 "tokenizer.json",
-                                 "tokenizer_config.json",
-                                 "special_tokens_map.json",
-                                 "added_tokens.json",
-                                 "vocab.json",
-                                 "merges.txt",
-                                 "tokenizer.model",
-                                 "chat_template.jinja",
-                                 "chat_template.json",
-                                 "additional_chat_templates"};
 
 struct DtypeRow {
   formats::TensorType stored;
@@ -111,34 +95,6 @@ void load_tensors(const std::vector<formats::WeightFiles::Entry>& entries,
 // Tables of angles, which old Llama files hold although they follow from the configuration.
 bool is_derived(const std::string& name) {
   return name.ends_with(".rotary_emb.inv_freq");
-}
-
-void carry_file(const fs::path& from, const fs::path& to) {
-  std::error_code failed;
-  before_write();
-  fs::copy(from, to, fs::copy_options::recursive, failed);
-  if (failed)
-    throw UserError("{}: cannot be copied to {} ({})", from.string(), to.string(), failed.message());
-}
-
-// config.json as it is, byte for byte; only where it names another type of weights than we write, that word
-// is changed, or readers would round them.
-void write_config(const fs::path& from, const fs::path& to, const char* dtype) {
-  std::ifstream file(from / "config.json", std::ios::binary);
-  if (!file)
-    throw UserError("{}: cannot be read any more; was the model moved?", (from / "config.json").string());
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  auto config = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object())
-    throw UserError("{}: is not a JSON object any more; was the model changed?",
-                    (from / "config.json").string());
-  bool changed = false;
-  for (const char* name : {"dtype", "torch_dtype"}) {
-    if (!config.contains(name) || config[name] == dtype) continue;
-    config[name] = dtype;
-    changed = true;
-  }
-  write_file(to / "config.json", changed ? config.dump(2) + "\n" : text);
 }
 
 // Views of the tensors as they will be stored; `held` keeps the converted ones alive.
@@ -255,12 +211,9 @@ void read_tensors(const fs::path& path, const std::vector<Parameter>& targets) {
   }
 }
 
-void write_model_files(const Model& model, const fs::path& directory, const fs::path& like,
+void write_model_files(const Model& model, const fs::path& directory, const CarriedFiles& like,
                        const SaveOptions& options) {
-  write_config(like, directory, row_of(options.dtype).name);
-  for (const char* name : kCarried) {
-    if (fs::exists(like / name)) carry_file(like / name, directory / name);
-  }
+  like.write(directory, row_of(options.dtype).name);
   std::vector<Parameter> weights = parameters(model);
   if (options.own_head && model.config.tie_word_embeddings)
     weights.push_back({formats::head_name(model.config), model.head_VH});
@@ -268,11 +221,16 @@ void write_model_files(const Model& model, const fs::path& directory, const fs::
   formats::write_weights(directory, views_of(weights, options.dtype, held), options.shard_bytes);
 }
 
-void save_model(const Model& model, const fs::path& directory, const fs::path& like,
+void save_model(const Model& model, const fs::path& directory, const CarriedFiles& like,
                 const SaveOptions& options) {
   AtomicDirectory target(directory);
   write_model_files(model, target.path(), like, options);
   target.commit();
+}
+
+void save_model(const Model& model, const fs::path& directory, const fs::path& like,
+                const SaveOptions& options) {
+  save_model(model, directory, CarriedFiles(like), options);
 }
 
 }  // namespace routeopd::model

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "routeopd/model/carried_files.h"
 #include "routeopd/model/model.h"
 
 namespace routeopd::model {
@@ -39,15 +40,17 @@ struct SaveOptions {
   bool own_head = false;
 };
 
-// Writes a directory that `transformers` loads: config.json (its dtype as said here) and tokenizer files and
-// templates as they are in `like`, the weights in safetensors. Written beside and renamed; `directory` must
-// not exist.
+// Writes a directory that `transformers` loads: config.json (its dtype as said here), tokenizer files and
+// templates of `like`, the weights in safetensors. Written beside and renamed; `directory` must not exist.
+void save_model(const Model& model, const std::filesystem::path& directory, const CarriedFiles& like,
+                const SaveOptions& options = {});
+// `like` is a directory, read at once.
 void save_model(const Model& model, const std::filesystem::path& directory, const std::filesystem::path& like,
                 const SaveOptions& options = {});
 
 // The same files into a directory that exists.
-void write_model_files(const Model& model, const std::filesystem::path& directory,
-                       const std::filesystem::path& like, const SaveOptions& options = {});
+void write_model_files(const Model& model, const std::filesystem::path& directory, const CarriedFiles& like,
+                       const SaveOptions& options = {});
 
 // A safetensors file of tensors of one type, in the order given.
 void save_tensors(const std::filesystem::path& path, const std::vector<Parameter>& tensors,

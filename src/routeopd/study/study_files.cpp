@@ -10,6 +10,7 @@
 #include "routeopd/base/hashes.h"
 #include "routeopd/base/system.h"
 #include "routeopd/formats/json_file.h"
+#include "routeopd/formats/model_contents.h"
 #include "routeopd/formats/weight_files.h"
 
 namespace routeopd::study {
@@ -58,20 +59,12 @@ void check_chosen_apart(const std::string& record, const Json& contents) {
 }
 
 // What else makes a model write and read as it does.
-constexpr std::array kModelFiles = {
-    "config.json",           "generation_config.json",  "tokenizer.json",
-    "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"};
-
-// Null where there is none, so that one that is added counts too.
 Json model_files_of(const StudyPair& pair) {
   Json files = Json::object();
   for (const bool teacher : {false, true}) {
-    for (const char* name : kModelFiles) {
-      const fs::path path = fs::path(teacher ? pair.teacher : pair.student) / name;
-      std::error_code ignored;
-      files[fmt::format("{}/{}", teacher ? "teacher" : "student", name)] =
-          fs::exists(path, ignored) ? Json(sha256_of_file(path)) : Json();
-    }
+    const Json own = formats::model_files_sha256(teacher ? pair.teacher : pair.student);
+    for (const auto& [name, hash] : own.items())
+      files[fmt::format("{}/{}", teacher ? "teacher" : "student", name)] = hash;
   }
   return files;
 }

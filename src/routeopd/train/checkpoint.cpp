@@ -69,7 +69,7 @@ std::int64_t counter(const Json& state, const char* name, const fs::path& path) 
 
 }  // namespace
 
-void write_checkpoint(const fs::path& path, const fs::path& like, const RunState& state,
+void write_checkpoint(const fs::path& path, const model::CarriedFiles& like, const RunState& state,
                       const model::Model& student, const Learner& learner, const Json& inputs) {
   check_finite(student, state.step);
   AtomicDirectory target(path);
@@ -130,7 +130,7 @@ RunState restore_checkpoint(const fs::path& path, model::Model& student, Learner
     if (!stored.is_object() || stored.value(name, Json()) != hash)
       throw UserError(
           "{}: was made with other {} than the recipe names now; resume with what the run began with",
-          path.string(), name.starts_with("teacher") ? name + " weights" : name);
+          path.string(), name);
   }
   model::copy_weights(model::load_model(path), student);
   model::read_tensors(path / kOptimizer, learner.optimizer().state());

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <string>
 
+#include "routeopd/model/carried_files.h"
 #include "routeopd/model/model.h"
 #include "routeopd/train/learner.h"
 
@@ -24,10 +25,10 @@ struct RunState {
   std::int64_t bad_steps = 0;  // of those, the last ones in a row that made no update
 };
 
-// Writes the directory `path`, flushed, whole or not at all; configuration and tokenizer are those of `like`.
+// Writes the directory `path`, flushed, whole or not at all; configuration and tokenizer are `like`.
 // `inputs` holds hashes of what the run reads. Throws UserError when the disk is full, or a weight is not
 // finite.
-void write_checkpoint(const std::filesystem::path& path, const std::filesystem::path& like,
+void write_checkpoint(const std::filesystem::path& path, const model::CarriedFiles& like,
                       const RunState& state, const model::Model& student, const Learner& learner,
                       const Json& inputs);
 

@@ -166,7 +166,7 @@ std::unique_ptr<engine::Engine> make_remote_student(const Recipe& recipe, const 
   if (rank > 0) options.run += fmt::format(":{}", rank);
   // As the learner's forward reads them.
   const at::ScalarType dtype = recipe.student.dtype == Dtype::kBfloat16 ? at::kBFloat16 : at::kFloat;
-  options.write_weights = [&student = inputs.student, like = recipe.student.path, dtype](
+  options.write_weights = [&student = inputs.student, like = model::CarriedFiles(recipe.student.path), dtype](
                               const fs::path& directory, bool own_head) {
     model::save_model(student, directory, like, {.dtype = dtype, .own_head = own_head});
   };

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/train/run_directory.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -18,6 +15,7 @@
 #include "routeopd/base/error.h"
 #include "routeopd/base/files.h"
 #include "routeopd/base/hashes.h"
+#include "routeopd/formats/model_contents.h"
 #include "routeopd/formats/weight_files.h"
 
 namespace routeopd::train {
@@ -87,6 +85,15 @@ void check_same_recipe(const fs::path& path, const Recipe& recipe) {
   }
 }
 
+// Whether there is a run to go on with.
+bool resumes(const Recipe& recipe, Start start) {
+  std::error_code failed;
+  if (start == Start::kNew || !fs::exists(fs::path(recipe.out) / "recipe.toml", failed)) return false;
+  if (recipe.data.prompts == "-")
+    throw UserError("[data] prompts: a run that reads them from a stream cannot be resumed; name a file");
+  return true;
+}
+
 // The part of a file that a run resumed after `step` steps keeps: up to the first line of a later step, or to
 // a last line that was not finished.
 struct KeptLines {
@@ -124,6 +131,7 @@ KeptLines lines_until(const fs::path& path, std::int64_t step) {
     kept.steps.insert(parsed["step"].get<std::int64_t>());
     kept.last = std::move(parsed);
   }
+  if (file.bad()) throw UserError("{}: reading failed; nothing was changed", path.string());
   return kept;
 }
 
@@ -194,14 +202,24 @@ std::vector<RolloutLine> gathered_lines(ranks::Group& group, const std::vector<R
   return all;
 }
 
+void RunDirectory::check_place(const Recipe& recipe, Start start) {
+  if (!resumes(recipe, start)) {
+    check_result_directory(recipe.out);
+    return;
+  }
+  const DirectoryLock lock(recipe.out);
+  check_same_recipe(recipe.out, recipe);
+}
+
 RunDirectory::RunDirectory(const Recipe& recipe, Start start)
-    : recipe_(recipe), path_(recipe.out), gaps_(start == Start::kResumeWithGaps) {
+    : recipe_(recipe),
+      path_(recipe.out),
+      gaps_(start == Start::kResumeWithGaps),
+      student_files_(recipe.student.path) {
   const std::string text = text_of(recipe);
   std::error_code failed;
-  resumed_ = start != Start::kNew && fs::exists(path_ / "recipe.toml", failed);
+  resumed_ = resumes(recipe, start);
   if (resumed_) {
-    if (recipe.data.prompts == "-")
-      throw UserError("[data] prompts: a run that reads them from a stream cannot be resumed; name a file");
     lock_.emplace(path_);
     check_same_recipe(path_, recipe);
   } else {
@@ -212,9 +230,13 @@ RunDirectory::RunDirectory(const Recipe& recipe, Start start)
   std::error_code missing;
   inputs_["prompts"] =
       fs::is_regular_file(recipe.data.prompts, missing) ? sha256_of_file(recipe.data.prompts) : "";
-  for (const RunTeacher& teacher : recipe.run_teachers())
-    if (teacher.section->engine == EngineKind::kLocal)
-      inputs_[teacher.section_name()] = formats::weights_sha256(teacher.section->path);
+  for (const RunTeacher& teacher : recipe.run_teachers()) {
+    if (teacher.section->engine != EngineKind::kLocal) continue;
+    const std::string& directory = teacher.section->path;
+    inputs_[teacher.section_name() + " weights"] = formats::weights_sha256(directory);
+    inputs_[teacher.section_name() + " configuration or tokenizer"] =
+        sha256(formats::model_files_sha256(directory).dump());
+  }
   if (!resumed_) write_file(path_ / "recipe.toml", text);
 }
 
@@ -238,11 +260,8 @@ void RunDirectory::append(const char* name, const std::string& line) {
 // The lines of a step must be on the disk before its checkpoint: the resumed run would miss them.
 void RunDirectory::flush_lines() {
   for (const auto& [name, file] : files_) {
-    const int descriptor = ::open((path_ / name).c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) continue;
     before_write();
-    ::fsync(descriptor);
-    ::close(descriptor);
+    flush_to_disk(path_ / name);
   }
 }
 
@@ -299,6 +318,11 @@ std::optional<fs::path> RunDirectory::newest_checkpoint() {
   if (steps.back() > recipe_.train.steps)
     throw UserError("{}: {} steps are done, and [train] steps is {}; nothing was changed", path_.string(),
                     steps.back(), recipe_.train.steps);
+  const std::string other = student_files_.difference(model::CarriedFiles(checkpoint_path(steps.back())));
+  if (!other.empty())
+    throw UserError(
+        "{}: its {} is not the one that {} has now; resume with the student that the run began with",
+        checkpoint_path(steps.back()).string(), other, recipe_.student.path);
   return checkpoint_path(steps.back());
 }
 
@@ -340,7 +364,7 @@ void RunDirectory::rewind(std::int64_t step) {
 
 void RunDirectory::checkpoint(const RunState& state, const model::Model& student, const Learner& learner) {
   flush_lines();
-  write_checkpoint(checkpoint_path(state.step), recipe_.student.path, state, student, learner, inputs_);
+  write_checkpoint(checkpoint_path(state.step), student_files_, state, student, learner, inputs_);
   std::vector<std::int64_t> steps = checkpoints();
   for (; recipe_.checkpoint.keep > 0 && std::ssize(steps) > recipe_.checkpoint.keep;
        steps.erase(steps.begin()))

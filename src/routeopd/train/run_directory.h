@@ -14,6 +14,7 @@
 #include "routeopd/base/fields.h"
 #include "routeopd/base/files.h"
 #include "routeopd/formats/tensorboard_events.h"
+#include "routeopd/model/carried_files.h"
 #include "routeopd/ranks/group.h"
 #include "routeopd/tokenizer/tokenizer.h"
 #include "routeopd/train/checkpoint.h"
@@ -53,8 +54,12 @@ class RunDirectory {
 
   bool resumed() const { return resumed_; }
 
+  // What the constructor would refuse, told before models are loaded. Changes nothing.
+  static void check_place(const Recipe& recipe, Start start);
+
   // The newest checkpoint that verifies; none where no checkpoint was made yet. Changes nothing. Throws
-  // UserError when there are checkpoints and none verifies, or when more steps are done than the recipe has.
+  // UserError when there are checkpoints and none verifies, when more steps are done than the recipe has, or
+  // when the student's configuration or tokenizer is not the checkpoint's.
   std::optional<std::filesystem::path> newest_checkpoint();
 
   // Removes what is later than `step`: lines and evaluations of later steps, checkpoints that do not verify
@@ -78,8 +83,8 @@ class RunDirectory {
   // Removes the run: for one that ends before its first step.
   void discard();
 
-  // SHA-256 of what the run reads, which must be the same when it is resumed: prompts, and the weights of
-  // every teacher that has them here.
+  // SHA-256 of what the run reads, which must be the same when it is resumed: prompts, and weights,
+  // configuration and tokenizer of every teacher that has them here.
   const Json& inputs() const { return inputs_; }
 
  private:
@@ -95,6 +100,7 @@ class RunDirectory {
   bool made_ = false;                  // the directory did not exist
   std::vector<std::int64_t> damaged_;  // steps of checkpoints that do not verify
   std::optional<DirectoryLock> lock_;
+  model::CarriedFiles student_files_;  // as the run began: checkpoints have them
   Json inputs_ = Json::object();
   StepMetrics last_metrics_;
   std::map<std::string, std::ofstream> files_;

@@ -119,9 +119,15 @@ std::int64_t train(const Recipe& recipe, Inputs& inputs, Engines engines, const 
       ranks::check_interrupt(group);
     }
   } catch (const Interrupted&) {
-    if (run) run->save();
-    if (run) run->log(fmt::format("interrupted after step {}", run->steps_done()));
+    std::exception_ptr unsaved;
+    try {
+      if (run) run->save();
+      if (run) run->log(fmt::format("interrupted after step {}", run->steps_done()));
+    } catch (const std::exception&) {
+      unsaved = std::current_exception();
+    }
     group.barrier();  // who leaves first has the others ended by torchrun, and rank 0 may still be writing
+    if (unsaved) std::rethrow_exception(unsaved);
     throw;
   } catch (const std::exception& error) {  // ours, the disk's, LibTorch's
     if (run) run->stop(error);

@@ -94,6 +94,25 @@ std::string RemoteEngine::weights_prefix() const {
   return fmt::format("routeopd-{}-", sha256(options_.run).substr(0, 12));
 }
 
+namespace {
+
+// Weights that no server is asked to read again, also where the newer ones were not taken.
+class RemovedAtEnd {
+ public:
+  explicit RemovedAtEnd(std::optional<ServedWeights> weights) : weights_(std::move(weights)) {}
+  ~RemovedAtEnd() {
+    std::error_code ignored;
+    if (weights_) fs::remove_all(weights_->directory, ignored);
+  }
+  RemovedAtEnd(const RemovedAtEnd&) = delete;
+  RemovedAtEnd& operator=(const RemovedAtEnd&) = delete;
+
+ private:
+  std::optional<ServedWeights> weights_;
+};
+
+}  // namespace
+
 void RemoteEngine::refresh() {
   if (!options_.write_weights) return;
   std::error_code ignored;
@@ -107,10 +126,8 @@ void RemoteEngine::refresh() {
   const fs::path directory =
       fs::absolute(options_.weights_root) / fmt::format("{}{}", weights_prefix(), version);
   options_.write_weights(directory, fleet_.own_head());
-  const std::optional<ServedWeights> old =
-      std::exchange(weights_, ServedWeights{directory.string(), version});
+  const RemovedAtEnd old(std::exchange(weights_, ServedWeights{directory.string(), version}));
   fleet_.take_weights(*weights_);
-  if (old) fs::remove_all(old->directory, ignored);
 }
 
 void RemoteEngine::check_version(const Connection& server, std::optional<std::int64_t> version) {
