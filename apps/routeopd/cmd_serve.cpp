@@ -108,6 +108,8 @@ void run_serve(const ServeArguments& arguments) {
        .port = arguments.port,
        .most_connections = arguments.most_connections,
        .most_body_bytes = static_cast<std::int64_t>(arguments.most_body),
+       .most_bytes_of_all_bodies = std::max(net::ServerOptions().most_bytes_of_all_bodies,
+                                            static_cast<std::int64_t>(arguments.most_body)),
        .read_time = milliseconds_of(arguments.read_seconds),
        .error_body = serve::Service::server_error_body,
        .own_answer = [&](int status, std::string_view client) { return service.own_answer(status, client); },

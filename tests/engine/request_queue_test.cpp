@@ -389,8 +389,8 @@ TEST_F(Queue, StopLetsWhatIsThereEndWithinItsPatience) {
     RequestQueue queue(engine, {});
     queue.submit({.jobs = {write_job(3, 1, 2, 20)}, .listener = patient});
     queue.stop(std::chrono::seconds(60));
-    EXPECT_THROW(queue.submit({.jobs = {write_job(3, 1, 1, 2)}, .listener = endless}), QueueFull);
-    EXPECT_THROW(queue.between_requests([](LocalEngine&) {}, 1), QueueFull);
+    EXPECT_THROW(queue.submit({.jobs = {write_job(3, 1, 1, 2)}, .listener = endless}), QueueStopped);
+    EXPECT_THROW(queue.between_requests([](LocalEngine&) {}, 1), QueueStopped);
   }
   EXPECT_EQ(patient->wait().ending, Ending::kDone);
   {

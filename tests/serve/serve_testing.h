@@ -98,12 +98,13 @@ struct KeptQueue {
   std::vector<engine::Request> requests;
   std::vector<std::uint64_t> cancelled;
   engine::QueueStats stats{.weights_version = 3};
-  bool full = false;
+  bool full = false, stopped = false;
   std::string refusal;  // thrown where not empty
 
   Backend backend() {
     return {[this](engine::Request request) {
               if (full) throw engine::QueueFull("the queue is full; try again later");
+              if (stopped) throw engine::QueueStopped();
               if (!refusal.empty()) throw UserError(refusal);
               requests.push_back(std::move(request));
               return static_cast<engine::RequestQueue::Ticket>(requests.size());

@@ -100,6 +100,14 @@ TEST(Service, EndingsBecomeStatuses) {
   }
 }
 
+TEST(Service, WhileItStopsItSendsNobodyBackToItself) {
+  TestServer server;
+  server.queue.stopped = true;
+  const auto reply = server.complete({{"prompt", "a"}});
+  EXPECT_EQ(reply->status, 503);
+  EXPECT_EQ(reply->header("Retry-After"), "");
+}
+
 TEST(Service, AClientThatGoesAwayCancelsItsRequestAndRequestsHaveADeadline) {
   ServiceOptions options = lab_options();
   options.limits.seconds = 5;

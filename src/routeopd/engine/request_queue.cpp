@@ -76,7 +76,7 @@ RequestQueue::Ticket RequestQueue::submit(Request request) {
     throw UserError("the answer may take {}, and {} is the limit; ask for less at a time", byte_text(bytes),
                     byte_text(options_.most_result_bytes));
   const std::lock_guard lock(mutex_);
-  if (stopping_) throw QueueFull("the server is shutting down");
+  if (stopping_) throw QueueStopped();
   const std::int64_t there = std::ssize(waiting_) + stats_.running;
   if (there >= options_.most_requests)
     throw QueueFull("{} requests are being served or wait already; try again later", there);
@@ -105,7 +105,7 @@ void RequestQueue::between_requests(std::function<void(LocalEngine&)> change, st
   std::future<void> done = ended->get_future();
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_) throw QueueFull("the server is shutting down");
+    if (stopping_) throw QueueStopped();
     waiting_.push_back({.change = std::move(change), .changed = ended, .weights_version = weights_version});
     wake_.notify_one();
   }
@@ -117,7 +117,7 @@ void RequestQueue::between_steps(const std::function<void(LocalEngine&)>& call) 
   std::future<void> done = task.get_future();
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_) throw QueueFull("the server is shutting down");
+    if (stopping_) throw QueueStopped();
     calls_.push_back(std::move(task));
     wake_.notify_one();
   }
@@ -169,12 +169,12 @@ void RequestQueue::serve() {
       if (!active_.empty()) step();
     } catch (const std::exception& error) {  // memory, LibTorch
       while (!active_.empty()) end(*active_.front(), Ending::kFailed, error.what());
-      runner_ = engine_.make_runner(kv_);
+      renew_runner();
     }
     const std::lock_guard lock(mutex_);
     stats_.running = std::ssize(active_);
     stats_.blocks_used = runner_->pool().total() - runner_->pool().free();
-    stats_.evictions = runner_->evictions();
+    stats_.evictions = earlier_evictions_ + runner_->evictions();
     stats_.responses_running = runner_->responses_running();
   }
   make_calls();
@@ -190,7 +190,18 @@ void RequestQueue::serve() {
     if (entry.active)
       tell(*entry.active, Ending::kStopped, "the server is shutting down");
     else
-      entry.changed->set_exception(std::make_exception_ptr(QueueFull("the server is shutting down")));
+      entry.changed->set_exception(std::make_exception_ptr(QueueStopped()));
+  }
+}
+
+// After a fault, when nothing is in the batch. Where even that fails, for memory, the old one goes on: it has
+// given back the blocks of all its jobs.
+void RequestQueue::renew_runner() {
+  try {
+    std::unique_ptr<JobRunner> fresh = engine_.make_runner(kv_);
+    earlier_evictions_ += runner_->evictions();
+    runner_ = std::move(fresh);
+  } catch (const std::exception&) {
   }
 }
 

@@ -74,6 +74,12 @@ class QueueFull : public UserError {
   using UserError::UserError;
 };
 
+// The queue takes no more requests: it is being stopped.
+class QueueStopped : public UserError {
+ public:
+  QueueStopped() : UserError("the server is shutting down") {}
+};
+
 struct QueueStats {
   std::int64_t waiting = 0, running = 0;  // requests
   std::int64_t responses_running = 0;     // being written or read
@@ -133,6 +139,7 @@ class RequestQueue {
   };
 
   void serve();
+  void renew_runner();
   void end_cancelled();
   void end_expired();
   void make_calls();
@@ -161,6 +168,7 @@ class RequestQueue {
 
   // Of the engine's thread alone.
   std::unique_ptr<JobRunner> runner_;
+  std::int64_t earlier_evictions_ = 0;  // of runners before this one
   std::int64_t version_ = 0;
   std::vector<std::unique_ptr<Active>> active_;
   std::unordered_map<const Job*, Active*> by_job_;

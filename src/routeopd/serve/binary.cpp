@@ -148,8 +148,8 @@ void answer_score(Service& service, Call call) {
   std::vector<engine::Job> jobs = engine::reading_jobs(
       rollout, {.k = k, .gather_ids_NG = wanted, .gather_columns = gathers + 1, .hidden = hidden});
   call.counts->prompt_tokens = std::ssize(ids);
-  service.metrics().prompt_tokens += std::ssize(ids);
-  const auto build = [gathers](engine::Outcome& outcome) {
+  const auto build = [&service, gathers, read_tokens = std::ssize(ids)](engine::Outcome& outcome) {
+    service.metrics().prompt_tokens += read_tokens;
     engine::StateValues all;
     std::vector<float> logprobs, gathered;
     for (engine::JobResult& result : outcome.results_J) {
@@ -248,8 +248,10 @@ void answer_generate(Service& service, Call call) {
     prompts[p].ids.assign(texts[p].begin(), texts[p].end());
   }
   call.counts->prompt_tokens = std::ssize(ids);
-  service.metrics().prompt_tokens += std::ssize(ids);
-  const auto build = [&service, counts = call.counts](engine::Outcome& outcome) {
+  const auto build = [&service, counts = call.counts,
+                      read_tokens = std::ssize(ids)](engine::Outcome& outcome) {
+    Metrics& metrics = service.metrics();
+    metrics.prompt_tokens += read_tokens;
     Rollout all;
     std::vector<std::int32_t> response_lengths, response_prompts, response_samples, finishes;
     for (std::size_t p = 0; p < outcome.results_J.size(); ++p) {
@@ -259,6 +261,7 @@ void answer_generate(Service& service, Call call) {
         response_prompts.push_back(static_cast<std::int32_t>(p));
         response_samples.push_back(response.sample);
         finishes.push_back(response.finish == Finish::kStop ? 0 : 1);
+        ++(response.finish == Finish::kStop ? metrics.responses_stopped : metrics.responses_at_length);
       }
       all.columns = one.columns;
       all.hidden_size = one.hidden_size;
@@ -272,7 +275,7 @@ void answer_generate(Service& service, Call call) {
       one = {};
     }
     counts->written_tokens = all.states();
-    service.metrics().written_tokens += all.states();
+    metrics.written_tokens += all.states();
     const std::int64_t n = all.states(), b = std::ssize(response_lengths);
     TensorAnswer answer;
     answer.add("ids", all.id_N, {n});

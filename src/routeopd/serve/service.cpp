@@ -116,6 +116,8 @@ void Service::handle(Call call) {
     net::Headers with = headers(kept, stats().weights_version);
     with.emplace_back("Retry-After", "1");
     kept.reply->send(429, std::move(with), "application/json", error_body(429, error.what()));
+  } catch (const engine::QueueStopped& error) {
+    send_error(kept, 503, error.what());
   } catch (const ApiError& error) {
     send_error(kept, error.status(), error.what(), error.param());
   } catch (const UserError& error) {

@@ -58,7 +58,7 @@ struct Call {
 class Service;
 
 // Answers at once or keeps the call and answers later. What it throws is answered with an error: ApiError
-// with its status, engine::QueueFull with 429, any other UserError with 400.
+// with its status, engine::QueueFull with 429, QueueStopped with 503, any other UserError with 400.
 using RouteFunction = std::function<void(Service&, Call)>;
 
 struct Route {

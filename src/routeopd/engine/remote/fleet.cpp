@@ -112,15 +112,21 @@ class Fleet::Shift {
 
   void run() {
     fleet_.cancelled_ = false;
-    std::vector<std::thread> workers;
     const std::size_t slots = slots_per_server();
-    for (auto& server : fleet_.servers_) {
+    for (auto& server : fleet_.servers_)
       while (server->connections.size() < slots) server->connections.push_back(fleet_.connect(*server));
-      for (std::size_t slot = 0; slot < slots; ++slot)
-        workers.emplace_back([this, &server = *server, slot] { serve(server, *server.connections[slot]); });
+    {
+      std::vector<std::jthread> workers;  // joined at the end of this block, however it ends
+      try {
+        for (auto& server : fleet_.servers_)
+          for (std::size_t slot = 0; slot < slots; ++slot)
+            workers.emplace_back(
+                [this, &server = *server, slot] { serve(server, *server.connections[slot]); });
+      } catch (const std::exception&) {  // the system gives no further thread
+        failed_for_good(std::current_exception());
+      }
+      watch();
     }
-    watch();
-    for (std::thread& worker : workers) worker.join();
     if (error_) std::rethrow_exception(error_);
   }
 
@@ -377,8 +383,8 @@ void Fleet::run(std::size_t items, const Work& work) {
 void Fleet::take_weights(const ServedWeights& weights) {
   weights_ = weights;
   cancelled_ = false;
-  std::vector<std::thread> threads;
   std::vector<std::exception_ptr> errors(servers_.size());
+  std::vector<std::jthread> threads;
   for (std::size_t s = 0; s < servers_.size(); ++s)
     threads.emplace_back([this, s, &errors] {
       try {
@@ -395,7 +401,7 @@ void Fleet::take_weights(const ServedWeights& weights) {
         }
       }
     });
-  for (std::thread& thread : threads) thread.join();
+  threads.clear();  // joins them
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
 }

@@ -139,6 +139,8 @@ struct InferenceDecoder::Step {
   const std::vector<AttentionItem>& items;
   std::vector<std::atomic<std::size_t>>& next_item;  // one per layer
   float* hidden_WH;
+  float* scratch;  // scratch_floats for each thread
+  std::int64_t scratch_floats;
 };
 
 InferenceDecoder::InferenceDecoder(const Model& model, WeightStorage storage)
@@ -187,8 +189,15 @@ at::Tensor InferenceDecoder::forward(const TokenBatch& batch, KvStorage& storage
   const std::vector<AttentionItem> items = attention_items(batch);
   std::vector<std::atomic<std::size_t>> next_item(static_cast<std::size_t>(config_.num_hidden_layers));
   at::Tensor hidden_WH = at::empty({std::ssize(batch.wanted_W), hidden}, at::kFloat);
-  const Step step{batch, storage, rows, items, next_item, hidden_WH.data_ptr<float>()};
   const int threads = omp_in_parallel() != 0 ? 1 : at::get_num_threads();
+  const std::int64_t group = config_.num_attention_heads / config_.num_key_value_heads;
+  // Taken before the threads begin: no exception may leave them. Whole cache lines for each.
+  const std::int64_t scratch_floats =
+      (kernels::attention_scratch(std::max(kernels::kAttentionRows, group), config_.head_dim) + 15) / 16 * 16;
+  const at::Tensor scratch = at::empty({threads, scratch_floats}, at::kFloat);
+  const Step step{
+      batch,         storage, rows, items, next_item, hidden_WH.data_ptr<float>(), scratch.data_ptr<float>(),
+      scratch_floats};
 #pragma omp parallel num_threads(threads)
   run(step);
   return hidden_WH;
@@ -198,10 +207,8 @@ void InferenceDecoder::run(const Step& step) {
   const LayerWorker worker;
   const Rows& rows = step.rows;
   const TokenBatch& batch = step.batch;
-  const std::int64_t h = rows.hidden, group = config_.num_attention_heads / config_.num_key_value_heads;
+  const std::int64_t h = rows.hidden;
   const auto eps = static_cast<float>(config_.rms_norm_eps);
-  const at::Tensor scratch = at::empty(
-      {kernels::attention_scratch(std::max(kernels::kAttentionRows, group), config_.head_dim)}, at::kFloat);
   std::int64_t tokens = batch.tokens();
   const auto each_row = [&](const auto& work) {
     worker.share(tokens, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -254,7 +261,7 @@ void InferenceDecoder::run(const Step& step) {
     worker.share(tokens, 1,
                  [&](std::int64_t begin, std::int64_t end) { write_keys(step, layer, begin, end); });
 #pragma omp barrier
-    attend(step, layer, scratch.data_ptr<float>());
+    attend(step, layer, step.scratch + worker.number * step.scratch_floats);
 #pragma omp barrier
     if (layer + 1 == static_cast<std::size_t>(config_.num_hidden_layers) &&
         std::ssize(batch.wanted_W) < tokens) {  // after the last attention only the wanted tokens matter

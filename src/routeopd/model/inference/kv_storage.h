@@ -1,5 +1,5 @@
 // Keys and values of all layers in blocks of 16 positions. Who owns which block is not known here
-// (engine/block_pool.h). Memory is reserved at once and taken from the system as blocks are first written.
+// (engine/kv_plan.h). Memory is reserved at once and taken from the system as blocks are first written.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
