@@ -226,6 +226,26 @@ class GradedAgain(Case):
         graded = subprocess.run([PROGRAM, "grade"], input=lines, text=True, capture_output=True, timeout=60).stdout
         self.assertIn('"format_ok":true', graded)
 
+    def test_what_closes_a_thought_need_not_stand_in_its_text(self):
+        """Where </think> is a special token, the text is without it."""
+        arguments = self.arguments("out", "--quiet")
+        arguments[arguments.index("--template") + 1] = "Problem: {problem}\nSolution:<think>\n"
+        self.succeeds(*arguments)
+        path = self.path / "out" / "responses.jsonl"
+        lines = lines_of(path)
+        self.assertEqual({line["in_thought"] for line in lines}, {True})
+        closed = {(line["suite"], line["problem"], line["sample"]) for line in lines[::2]}
+        for line in lines[::2]:
+            line["in_thought"] = False
+        for line in lines:
+            line["response"] = "\\boxed{1}"
+        del lines[1]["in_thought"]  # as older builds wrote it: the prompt decides
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        self.make_older("out")
+        self.succeeds(*arguments)
+        self.assertEqual({(line["suite"], line["problem"], line["sample"]) for line in lines_of(path) if line["format_ok"]},
+                         closed)
+
 
 class Checkpoints(Case):
     def test_every_checkpoint_under_one_protocol(self):

@@ -41,9 +41,9 @@ grade::EvalResponse graded(const Rollout& rollout, const Suite& suite, const Pro
   response.sample = written.sample;
   response.response = tokenizer.decode(rollout.id_N, /*skip_special=*/true);
   // Where </think> is a special token, it is not in the response's text.
-  const bool in_thought = opens_thought(prompt, tokenizer) &&
-                          tokenizer.decode(rollout.id_N).find("</think>") == std::string::npos;
-  set_grade(response, prompt, in_thought);
+  if (opens_thought(prompt, tokenizer))
+    response.in_thought = tokenizer.decode(rollout.id_N).find("</think>") == std::string::npos;
+  set_grade(response, prompt, response.in_thought.value_or(false));
   response.clipped = written.finish == Finish::kLength;
   response.tokens = written.length;
   return response;
@@ -127,7 +127,9 @@ bool grade_again(const std::filesystem::path& directory, const std::vector<Suite
   return grade_again(directory, protocol_json(model, protocol, suites), [&](grade::EvalResponse& response) {
     const auto found = prompts.find({response.suite, response.problem});
     if (found == prompts.end()) return;  // opening the directory says what is wrong with it
-    set_grade(response, *found->second, opens_thought(*found->second, tokenizer));
+    // Lines of older builds do not say it.
+    const bool in_thought = response.in_thought.value_or(opens_thought(*found->second, tokenizer));
+    set_grade(response, *found->second, in_thought);
   });
 }
 
@@ -146,12 +148,6 @@ Evaluation evaluate_into(const std::filesystem::path& directory, engine::Engine&
   Evaluation evaluation{.summary = files.finish(), .responses = {}};
   evaluation.responses = files.responses();
   return evaluation;
-}
-
-grade::Correctness correctness_of(const std::vector<grade::EvalResponse>& responses, std::int64_t samples) {
-  grade::Correctness all{.problems = std::ssize(responses) / samples, .samples = samples, .correct_PS = {}};
-  for (const grade::EvalResponse& response : responses) all.correct_PS.push_back(response.correct ? 1 : 0);
-  return all;
 }
 
 }  // namespace routeopd::eval

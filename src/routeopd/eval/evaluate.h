@@ -73,7 +73,4 @@ bool grade_again(const std::filesystem::path& directory, const std::vector<Suite
 // What summary.json and protocol.json say before there are figures.
 Json protocol_json(const Json& model, const Protocol& protocol, const std::vector<Suite>& suites);
 
-// Right and wrong alone, for contrasts in memory.
-grade::Correctness correctness_of(const std::vector<grade::EvalResponse>& responses, std::int64_t samples);
-
 }  // namespace routeopd::eval

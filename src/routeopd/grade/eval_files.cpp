@@ -58,9 +58,12 @@ struct Promise {
 }  // namespace
 
 Json json_of(const EvalResponse& response) {
-  return {{"suite", response.suite},         {"problem", response.problem},     {"sample", response.sample},
-          {"response", response.response},   {"extracted", response.extracted}, {"correct", response.correct},
-          {"format_ok", response.format_ok}, {"clipped", response.clipped},     {"tokens", response.tokens}};
+  Json line = {
+      {"suite", response.suite},         {"problem", response.problem},     {"sample", response.sample},
+      {"response", response.response},   {"extracted", response.extracted}, {"correct", response.correct},
+      {"format_ok", response.format_ok}, {"clipped", response.clipped},     {"tokens", response.tokens}};
+  if (response.in_thought) line["in_thought"] = *response.in_thought;
+  return line;
 }
 
 std::string line_of(const EvalResponse& response) {
@@ -81,6 +84,7 @@ EvalResponse response_of(const Json& line, const std::string& where) {
   read("format_ok", response.format_ok);
   read("clipped", response.clipped);
   read("tokens", response.tokens);
+  if (line.contains("in_thought")) response.in_thought = field_of<bool>(line, "in_thought", where);
   return response;
 }
 

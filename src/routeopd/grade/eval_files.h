@@ -1,7 +1,7 @@
 // An eval directory: responses.jsonl, one graded response per line, and summary.json.
 //
 //   responses.jsonl  {"suite","problem","sample","response","extracted","correct","format_ok","clipped",
-//                     "tokens"}
+//                     "tokens", "in_thought" where the prompt opens one}
 //   summary.json     {"model", "decoding", "seed", "template", "extractor",
 //                     "suites": {NAME: {"file", "sha256", and what suite_summary.h gives}},
 //                     "average": means over suites, "avg": the mean of their avg}
@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -30,6 +31,8 @@ struct EvalResponse {
   bool format_ok = false;
   bool clipped = false;  // cut off at the limit of new tokens
   std::int64_t tokens = 0;
+  // Where the prompt opens a thought: whether the response ends in it. Its text may not show that.
+  std::optional<bool> in_thought = std::nullopt;
 };
 
 Json json_of(const EvalResponse& response);
