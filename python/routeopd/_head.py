@@ -51,6 +51,11 @@ class Head:
     real_ids: int = 0
     lora: LoRA | None = None
 
+    def kernel_checks(self, ids: Tensor) -> bool:
+        """Whether the kernels look at every one of these ids themselves, and a negative source hides its destination."""
+        plain = self.bias is None and not self.softcap and self.real_ids == self.weight.shape[0]
+        return plain and ids.device.type == "cpu" and ids.dtype == torch.int32
+
     def ids(self, ids: Tensor, name: str, *, kernel: bool = True) -> Tensor:
         """Ids of each token as int32 [T, columns], on the device of the hidden states; ``kernel`` will look at them."""
         if not isinstance(ids, Tensor) or ids.dtype not in (torch.int32, torch.int64):
@@ -60,17 +65,13 @@ class Head:
         if ids.shape[:-1] != self.lead or ids.dim() != len(self.lead) + 1:
             raise ValueError(f"{name}: expected shape {shape_text((*self.lead, 'ids'))}, got {shape_text(ids.shape)}")
         flat = ids.reshape(self.hidden.shape[0], ids.shape[-1])
-        # The kernels on the CPU look at every id themselves.
-        seen = (
-            kernel and flat.device.type == "cpu" and flat.dtype == torch.int32 and self.real_ids == self.weight.shape[0]
-        )
-        if not seen and flat.numel() and can_look(flat):
+        if not (kernel and self.kernel_checks(flat)) and flat.numel() and can_look(flat):
             # Both bounds in one answer of the device; ids past int32 would wrap.
             low, high = torch.stack(flat.aminmax()).tolist()
             if high >= self.real_ids:
                 raise ValueError(f"{name}: expected ids below {self.real_ids}, got {high}")
             if low < -(1 << 31):
-                raise ValueError(f"{name}: expected ids from -1, got {low}")
+                raise ValueError(f"{name}: expected ids from -2^31, got {low}")
         return flat.to(torch.int32).contiguous()
 
     def projected(self) -> tuple[Tensor, Tensor, float] | None:

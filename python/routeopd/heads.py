@@ -36,7 +36,11 @@ def pair_log_odds(
     A negative source means "no pair": its destination is ignored, its log-odds are 0 and it has no gradient.
     """
     of = checked_head(hidden, weight, head)
-    a, b = of.ids(source, "source"), of.ids(destination, "destination")
+    a = of.ids(source, "source")
+    alike = isinstance(destination, torch.Tensor) and (destination.shape, destination.device) == (source.shape, source.device)
+    if alike and not of.kernel_checks(destination):
+        destination = destination.where(source >= 0, 0)
+    b = of.ids(destination, "destination")
     if a.shape != b.shape:
         raise ValueError(
             f"destination: expected shape {shape_text(source.shape)}, as source, got {shape_text(destination.shape)}"

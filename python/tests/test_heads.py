@@ -108,6 +108,26 @@ def test_torch_operations_are_the_same_operators(dtype, width):
                     assert error(one, other) < tolerance + EPS[dtype] * (other.dtype == dtype)
 
 
+@pytest.mark.parametrize("head", ["plain", "bias", "softcap", "real_ids", "lora"])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_where_there_is_no_source_the_destination_is_ignored(head, dtype):
+    hidden, weight, generator = inputs(seed=6)
+    settings = {
+        "plain": {},
+        "bias": {"bias": torch.randn(90, generator=generator)},
+        "softcap": {"softcap": 5.0},
+        "real_ids": {"real_ids": 80},
+        "lora": {"lora": LoRA(torch.randn(2, hidden.shape[1]), torch.randn(90, 2), 0.5)},
+    }[head]
+    a = torch.randint(0, 80, (33, 3), generator=generator, dtype=dtype)
+    b = torch.randint(0, 80, (33, 3), generator=generator, dtype=dtype)
+    a[::2, 1] = -1
+    want = pair_log_odds(hidden, weight, a, b, **settings)
+    for nonsense in (-7, 90, 1 << 20):
+        b[::2, 1] = nonsense
+        assert torch.equal(pair_log_odds(hidden, weight, a, b, **settings), want)
+
+
 def test_torch_operations_in_chunks(monkeypatch):
     """Chunks bound memory and change nothing."""
     hidden, weight, generator = inputs(seed=3)
