@@ -18,14 +18,15 @@ std::string lower(std::string_view name) {
 
 }  // namespace
 
-// Matrix products are those without sparsity; makers print twice that with it. Links are half of the printed
-// figure, which adds both ways. A network is that of the maker's own machine of eight, a port for each device
-// (DGX H100: 400 Gb/s, DGX A100: 200 Gb/s); for H20 and L40S, which have no such machine, it is assumed.
+// Matrix products are those without sparsity, in float32 those of FP32 proper: LibTorch has TF32 off; makers
+// print twice that with it. Links are half of the printed figure, which adds both ways. A network is that of
+// the maker's own machine of eight, a port for each device (DGX H100: 400 Gb/s, DGX A100: 200 Gb/s); for H20
+// and L40S, which have no such machine, it is assumed.
 const std::vector<Device>& devices() {
   static const std::vector<Device> all = {
       {.name = "H20",
        .bfloat16 = 148 * kTera,
-       .float32 = 74 * kTera,
+       .float32 = 44 * kTera,
        .memory = 96 * kGiga,
        .bandwidth = 4000 * kGiga,
        .link = 450 * kGiga,
@@ -34,7 +35,7 @@ const std::vector<Device>& devices() {
                  "NVLink 900 GB/s; network assumed as in DGX H100"},
       {.name = "H100",
        .bfloat16 = 989.5 * kTera,
-       .float32 = 494.5 * kTera,
+       .float32 = 67 * kTera,
        .memory = 80 * kGiga,
        .bandwidth = 3350 * kGiga,
        .link = 450 * kGiga,
@@ -43,7 +44,7 @@ const std::vector<Device>& devices() {
                  "900 GB/s; DGX H100: 400 Gb/s a GPU"},
       {.name = "A100",
        .bfloat16 = 312 * kTera,
-       .float32 = 156 * kTera,
+       .float32 = 19.5 * kTera,
        .memory = 80 * kGiga,
        .bandwidth = 2039 * kGiga,
        .link = 300 * kGiga,
@@ -52,7 +53,7 @@ const std::vector<Device>& devices() {
                  "DGX A100: 200 Gb/s a GPU"},
       {.name = "L40S",
        .bfloat16 = 362.05 * kTera,
-       .float32 = 183 * kTera,
+       .float32 = 91.6 * kTera,
        .memory = 48 * kGiga,
        .bandwidth = 864 * kGiga,
        .link = 32 * kGiga,
