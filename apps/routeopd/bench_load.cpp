@@ -40,8 +40,10 @@ std::unique_ptr<char[]> bytes_of(const fs::path& path) {
   const std::size_t size = fs::file_size(path);
   std::unique_ptr<char[]> bytes(new char[size]);
   std::size_t done = 0;
-  for (ssize_t got = 1; got > 0; done += static_cast<std::size_t>(got))
+  for (ssize_t got = 0; done < size; done += static_cast<std::size_t>(got)) {
     got = ::read(file, bytes.get() + done, size - done);
+    if (got <= 0) break;
+  }
   ::close(file);
   if (done < size) throw UserError("{}: reading failed", path.string());
   return bytes;

@@ -48,7 +48,9 @@ void run_make_pair(const MakePairArguments& arguments) {
                          });
   }
   if (arguments.output.json) {
-    std::cout << Json{{"laboratory", arguments.out}, {"family", task.name()}}.dump() << '\n';
+    std::cout << Json{{"laboratory", arguments.out}, {"family", task.name()}}.dump(
+                     -1, ' ', false, Json::error_handler_t::replace)
+              << '\n';
   } else if (!arguments.output.quiet) {
     std::cerr << fmt::format(
         "teacher, base, train.jsonl, validation.jsonl and heldout.jsonl of the family {} are in {}\n",

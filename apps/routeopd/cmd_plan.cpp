@@ -143,7 +143,7 @@ void run_plan(const PlanArguments& arguments) {
     Json answer = scale::prediction_json(prediction);
     answer["recipe"] = arguments.recipe;
     if (!beside.empty()) answer["beside"] = beside_json(beside);
-    std::cout << answer.dump() << '\n';
+    std::cout << answer.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
   } else if (!arguments.output.quiet) {
     std::cout << scale::prediction_text(prediction);
     if (!beside.empty())

@@ -164,7 +164,7 @@ void run_study(StudyArguments arguments) {
                                   .tables = files.path() / study::StudyFiles::kTables});
   const study::StudySummary summary = study::summarize(files, results);
   if (arguments.output.json) {
-    std::cout << study::json_of(summary).dump() << '\n';
+    std::cout << study::json_of(summary).dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
     return;
   }
   if (arguments.output.quiet) return;

@@ -64,7 +64,7 @@ inline void refuse_same_file(const std::string& in, const std::string& out) {
 inline CLI::Validator between(double low, double high) {
   return {[low, high](const std::string& word) {
             double value = 0;
-            const bool read = CLI::detail::lexical_cast(word, value);  // of a word that read_numbers() left
+            const bool read = CLI::detail::lexical_cast(word, value);  // of a word that read_words() left
             if (read && value >= low && value <= high) return std::string();
             return fmt::format("expected a number from {} to {}, got {}", low, high, word);
           },

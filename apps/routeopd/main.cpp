@@ -10,9 +10,9 @@
 
 namespace {
 
-// oneMKL looks for itself while LibTorch is being loaded, and in a directory that was removed ends the process
-// with words about a library. This runs before any library's own beginning, so it calls the kernel alone, and no
-// sanitizer is ready for it.
+// oneMKL looks for itself while LibTorch is being loaded, and in a directory that was removed ends the
+// process with words about a library. This runs before any library's own beginning, so it calls the kernel
+// alone, and no sanitizer is ready for it.
 __attribute__((no_sanitize("address", "thread", "undefined"))) void refuse_a_vanished_directory() {
   char path[1];  // a longer path is told as ERANGE
   if (::syscall(SYS_getcwd, path, sizeof path) >= 0 || errno != ENOENT) return;

@@ -78,9 +78,15 @@ std::string read_size(std::string& word) {
 
 }  // namespace
 
-void read_numbers(CLI::App& app) {
+void read_words(CLI::App& app) {
   for (CLI::Option* const option : app.get_options()) {
     const std::string type = option->get_type_name();
+    if (option->check_lname("out"))
+      option->check(CLI::Validator(
+          [](std::string& name) {
+            return name.empty() ? std::string("expected a name, got an empty one") : "";
+          },
+          "", ""));
     if (type.find(kSize) != type.npos) continue;
     if (type.starts_with("UINT")) {
       option->transform(CLI::Validator([](std::string& word) { return read_whole(word, false); }, "", ""));
@@ -90,7 +96,7 @@ void read_numbers(CLI::App& app) {
       option->transform(CLI::Validator(read_real, "", ""));
     }
   }
-  for (CLI::App* const command : app.get_subcommands({})) read_numbers(*command);
+  for (CLI::App* const command : app.get_subcommands({})) read_words(*command);
 }
 
 CLI::Validator size_in_bytes() {

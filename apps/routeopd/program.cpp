@@ -20,6 +20,7 @@
 #include "routeopd/base/error.h"
 #include "routeopd/base/fields.h"
 #include "routeopd/base/interrupt.h"
+#include "routeopd/base/utf8.h"
 #include "routeopd/ranks/group.h"
 #include "routeopd/table/visible_text.h"
 
@@ -54,11 +55,7 @@ ROUTEOPD_COMMANDS(DECLARE)
 void print_error(std::string message) {
   constexpr std::size_t kLongest = 1000;
   for (char& c : message) c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
-  if (message.size() > kLongest) {
-    std::size_t end = kLongest;
-    while (end > 0 && (message[end] & 0xC0) == 0x80) --end;  // between two characters
-    message.replace(end, std::string::npos, " …");
-  }
+  if (message.size() > kLongest) message = std::string(utf8_head(message, kLongest)) + " …";
   message = table::visible(message);
   const ranks::Group& group = ranks::world();
   const std::string who = group.alone() ? "" : fmt::format("rank {}: ", group.rank());
@@ -89,7 +86,7 @@ int run(int argc, char** argv) {
   app.footer("`routeopd COMMAND --help` shows a command's options and an example.");
 #define ADD(name, summary) add_##name(*app.add_subcommand(#name, summary));
   ROUTEOPD_COMMANDS(ADD)
-  read_numbers(app);
+  read_words(app);
 
   std::vector<std::string> names;
 #define NAME(name, summary) names.emplace_back(#name);

@@ -132,6 +132,24 @@ TEST(ParallelRanges, ShortWorkStaysOnOneThread) {
   EXPECT_EQ(calls, 1);
 }
 
+TEST_F(Folder, NothingIsRemovedFromADirectoryThatIsRefused) {
+  std::ofstream(folder_ / "other");
+  std::ofstream(folder_ / "thesis.partial-7") << "words";
+  EXPECT_THROW(make_result_directory(folder_), UserError);
+  EXPECT_EQ(text_of(folder_ / "thesis.partial-7"), "words");
+  fs::remove(folder_ / "other");
+  check_result_directory(folder_);
+  EXPECT_EQ(text_of(folder_ / "thesis.partial-7"), "words");
+  make_result_directory(folder_);
+  EXPECT_EQ(entries(), 0U);
+}
+
+TEST_F(Folder, AnEmptyNameIsRefused) {
+  EXPECT_THROW(AtomicFile(""), UserError);
+  EXPECT_THROW(AtomicDirectory(""), UserError);
+  EXPECT_THROW(make_result_directory(""), UserError);
+}
+
 TEST(ParallelRanges, AnExceptionReachesTheCaller) {
   EXPECT_THROW(parallel_ranges(10, 1, 4,
                                [](std::int64_t begin, std::int64_t) {

@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include "routeopd/base/error.h"
+
 namespace routeopd {
 namespace {
 
@@ -25,6 +27,10 @@ TEST(Sha256, FastEqualsPlainAtEveryLength) {
     EXPECT_EQ(sha256(text), sha256_plain(text)) << length;
     text += static_cast<char>(length * 37 + 11);
   }
+}
+
+TEST(Sha256, AFileThatCannotBeReadToItsEndHasNone) {
+  EXPECT_THROW(sha256_of_file("/proc/self/mem"), UserError);  // its first page is nobody's: EIO
 }
 
 TEST(Crc32c, GivesTheKnownAnswers) {

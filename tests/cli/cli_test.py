@@ -6,6 +6,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import time
 import unittest
 
 PROGRAM, EXAMPLES = sys.argv.pop(1), sys.argv.pop(1)
+SOURCE = pathlib.Path(EXAMPLES).parent.parent
 STATE = {"student_logits": [2.0, 1.0, 0.0, -1.0], "teacher_logits": [0.0, 1.0, 2.0, -3.0]}
 
 
@@ -261,6 +263,50 @@ class Interrupt(unittest.TestCase):
             _, errors = process.communicate(timeout=20)
             self.assertEqual(process.returncode, 130, errors)
             self.assertEqual(os.listdir(folder), [])
+
+    def test_a_stream_that_is_waited_for_does_not_end_by_a_signal(self):
+        """What was read so far would be taken for all of it."""
+        base = str(SOURCE / "lab" / "base")
+        for command, line in ((["tokenize", base], {"text": "a"}), (["score", "--model", base, "--k", "2"], {"ids": [5, 6]}),
+                              (["grade"], {"response": "4", "answer": "4"}), (["generate", "--model", base], {"problem": "a"})):
+            with self.subTest(command[0]), tempfile.TemporaryDirectory() as folder:
+                process = subprocess.Popen([PROGRAM, *command, "--in", "-", "--out", os.path.join(folder, "out.jsonl")],
+                                           stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                process.stdin.write(json.dumps(line) + "\n")
+                process.stdin.flush()
+                wait_until_it_waits(process.pid)
+                process.send_signal(signal.SIGINT)
+                errors = process.stderr.read()
+                self.assertEqual(process.wait(20), 130, errors)
+                process.stdin.close()
+                process.stderr.close()
+                self.assertIn("interrupted", errors)
+                self.assertNotIn("out.jsonl", os.listdir(folder))
+
+
+def wait_until_it_waits(pid):
+    """Until the process sleeps in read() of its standard input; call 0 of x86-64."""
+    for _ in range(2000):
+        with open(f"/proc/{pid}/syscall") as file:
+            if file.read().split()[:2] == ["0", "0x0"]:
+                return
+        time.sleep(0.01)
+    raise AssertionError("it never read its standard input")
+
+
+class Out(unittest.TestCase):
+    def test_an_empty_name_is_refused_before_the_work(self):
+        def commands(*above):
+            for name in re.findall(r"^  ([a-z]+) {2,}", run(*above, "--help").stdout.partition("Subcommands:")[2], re.M):
+                yield (*above, name)
+                yield from commands(*above, name)
+
+        having = [name for name in commands() if re.search("^  --out ", run(*name, "--help").stdout, re.M)]
+        self.assertGreater(len(having), 10)
+        for name in having:
+            answer = run(*name, "--out", "")
+            self.assertEqual(answer.returncode, 2, name)
+            self.assertIn("--out: expected a name, got an empty one", answer.stderr, name)
 
 
 if __name__ == "__main__":

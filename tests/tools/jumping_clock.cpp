@@ -1,5 +1,5 @@
-// LD_PRELOAD of this library makes the clock of the day leap: each reading is a year late or a year early. The clock that
-// only runs forward, and the one of the processor's time, stay as they are.
+// LD_PRELOAD of this library makes the clock of the day leap: each reading is a year late or a year early.
+// The clock that only runs forward, and the one of the processor's time, stay as they are.
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::time_t kYear = 365 * 86400;
 
-// In the order of the Thue-Morse sequence, which no fixed number of readings for each use of the clock can hide.
+// In the order of the Thue-Morse sequence, which no fixed number of readings for each use of the clock can
+// hide.
 std::time_t leap() {
   static std::atomic<unsigned> readings = 0;
   return std::popcount(readings++) % 2 == 0 ? kYear : -kYear;

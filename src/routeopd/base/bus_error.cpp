@@ -35,9 +35,13 @@ void end(int, siginfo_t* about, void*) {
   for (const Place& place : places)
     if (place.start <= at && at < place.end) path = place.path;
   say("routeopd: ");
-  say(path == nullptr ? "a file in memory" : path);
-  say(": was cut short while it was read, or its disk failed; make it whole and run the same command "
-      "again\n");
+  if (path == nullptr) {
+    say("memory that stands for a file could not be had; is /dev/shm or a disk full?\n");
+  } else {
+    say(path);
+    say(": was cut short while it was read, or its disk failed; make it whole and run the same command "
+        "again\n");
+  }
   ::_exit(1);
 }
 

@@ -56,6 +56,8 @@ struct Pipe {
   }
 };
 
+constexpr int kEndNotKnown = 255;
+
 // A started child. The destructor kills it and waits for it unless wait() was called.
 class Child {
  public:
@@ -89,6 +91,7 @@ class Child {
     }
     if (ended == 0) return std::nullopt;
     id_ = -1;
+    if (ended < 0) return kEndNotKnown;  // whoever started us has SIGCHLD ignored
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 

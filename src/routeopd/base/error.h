@@ -24,7 +24,7 @@ class UserError : public std::runtime_error {
       : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)) {}
 };
 
-// What the command line itself says wrongly, whatever the files hold: main() exits with 2 rather than 1.
+// What the command line itself says wrongly, whatever the files hold: the program exits with 2 rather than 1.
 class UsageError : public UserError {
  public:
   using UserError::UserError;

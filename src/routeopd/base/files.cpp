@@ -29,13 +29,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPartial = ".partial-";
 constexpr std::size_t kBufferBytes = std::size_t{1} << 16;
 
-// A file's bytes, or the names in a directory.
-bool flush_to_disk(const fs::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return false;
-  const bool flushed = ::fsync(descriptor) == 0;
-  ::close(descriptor);
-  return flushed;
+void refuse_empty_name(const fs::path& path) {
+  if (path.empty()) throw UserError("expected the name of a file or directory to write, got an empty one");
 }
 
 fs::path partial_name(fs::path path) {
@@ -107,6 +102,7 @@ bool is_at(int descriptor, const fs::path& path) {
 }
 
 fs::path replaceable_file(fs::path path) {
+  refuse_empty_name(path);
   std::error_code unreadable;
   if (fs::is_symlink(path, unreadable)) path = fs::weakly_canonical(path);
   if (fs::exists(path, unreadable) && !fs::is_regular_file(path, unreadable))
@@ -173,6 +169,7 @@ void AtomicFile::commit() {
     fail("cannot be put in place");
   }
   committed_ = true;
+  flush_to_disk(path_.has_parent_path() ? path_.parent_path() : fs::path("."));  // its name, too
 }
 
 void AtomicFile::fail(std::string_view what) const {
@@ -186,6 +183,7 @@ void write_file(const fs::path& path, std::string_view text) {
 }
 
 AtomicDirectory::AtomicDirectory(fs::path name) : name_(std::move(name)) {
+  refuse_empty_name(name_);
   if (name_.filename().empty()) name_ = name_.parent_path();  // "dir/" is "dir"
   temporary_ = partial_name(name_);
   if (fs::exists(name_))
@@ -261,17 +259,40 @@ void remove_file(const fs::path& path) {
   if (failed) throw UserError("{}: cannot be removed ({})", path.string(), failed.message());
 }
 
+void flush_to_disk(const fs::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0 && errno == EACCES) return;
+  const bool flushed = descriptor >= 0 && (::fsync(descriptor) == 0 || errno == EINVAL);
+  const int error = errno;
+  if (descriptor >= 0) ::close(descriptor);
+  if (!flushed)
+    throw UserError("{}: cannot be flushed to the disk ({})", path.string(), std::strerror(error));
+}
+
 void check_folder_of(const fs::path& path) {
   const fs::path folder = fs::absolute(path).parent_path();
   if (::access(folder.c_str(), W_OK) != 0)
     throw UserError("{}: its folder cannot be written ({})", path.string(), std::strerror(errno));
 }
 
-void make_result_directory(const fs::path& path) {
+void check_result_directory(const fs::path& path) {
+  refuse_empty_name(path);
   std::error_code failed;
-  if (fs::is_directory(path, failed)) remove_abandoned(path);
-  if (fs::exists(path) && !(fs::is_directory(path) && fs::is_empty(path, failed)))
+  if (!fs::exists(fs::symlink_status(path, failed))) return;
+  bool free = fs::is_directory(path, failed);
+  for (const auto& entry : fs::directory_iterator(path, failed))
+    free = free && is_partial_name(entry.path().filename().string());
+  if (!free)
     throw UserError("{}: exists already; nothing was overwritten, choose another name", path.string());
+}
+
+void make_result_directory(const fs::path& path) {
+  check_result_directory(path);
+  std::error_code failed;
+  remove_abandoned(path);
+  if (fs::exists(path, failed) && !fs::is_empty(path, failed))
+    throw UserError("{}: another process is writing there; wait for it, or choose another name",
+                    path.string());
   fs::create_directories(path, failed);
   if (failed) throw UserError("{}: cannot be made ({})", path.string(), failed.message());
 }

@@ -89,12 +89,20 @@ bool is_at(int descriptor, const std::filesystem::path& path);
 void rename_file(const std::filesystem::path& from, const std::filesystem::path& to);
 void remove_file(const std::filesystem::path& path);
 
+// Has the bytes of a file, or the names in a directory, written to the disk. Throws UserError when the disk
+// fails; directories that cannot be read, and file systems that flush no directories, pass.
+void flush_to_disk(const std::filesystem::path& path);
+
 // Where files are to be made. Throws UserError when the folder is not there or cannot be written.
 void check_folder_of(const std::filesystem::path& path);
 
 // Creates a directory and its parents for a command's results. Throws UserError when it exists and is not
-// empty: nothing is overwritten. What killed processes left in it does not count, and is removed.
+// empty: nothing is overwritten. What killed processes left in it does not count, and is removed once nothing
+// else is there.
 void make_result_directory(const std::filesystem::path& path);
+
+// What make_result_directory() would refuse, before the work. Changes nothing.
+void check_result_directory(const std::filesystem::path& path);
 
 // Held while one process works in a directory. The system releases the lock when the process ends, however it
 // ends.

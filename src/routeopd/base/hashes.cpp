@@ -192,6 +192,7 @@ std::string sha256_of_file(const std::filesystem::path& path) {
   std::vector<char> buffer(1 << 20);
   while (file.read(buffer.data(), std::ssize(buffer)) || file.gcount() > 0)
     hash.add({buffer.data(), static_cast<std::size_t>(file.gcount())});
+  if (file.bad()) throw UserError("{}: reading failed", path.string());
   return hash.digits();
 }
 

@@ -14,6 +14,8 @@ static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may touch
 std::atomic<int> holds = 0;
 
 void remember(int signal) {
+  if (pending_signal != 0 && signal == SIGHUP)
+    return;  // a closed terminal may send it twice, kernel and shell
   if (pending_signal != 0) std::_Exit(128 + signal);
   pending_signal = signal;
 }
@@ -28,6 +30,10 @@ void catch_interrupts() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // A terminal that is closed; under nohup it stays ignored.
+  struct sigaction before = {};
+  sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
 }
 
 void check_interrupt() {

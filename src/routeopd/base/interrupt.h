@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM, which long loops check for between two pieces of work.
+// Ctrl-C, SIGTERM and a closed terminal, which long loops check for between two pieces of work.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,8 +16,8 @@ class Interrupted : public std::runtime_error {
   int signal_;
 };
 
-// From this call on SIGINT and SIGTERM are remembered, and earlier ones forgotten. A second signal ends the
-// process at once.
+// From this call on SIGINT, SIGTERM and SIGHUP (unless it is ignored, as under nohup) are remembered, and
+// earlier ones forgotten. A second SIGINT or SIGTERM ends the process at once.
 void catch_interrupts();
 
 // Throws Interrupted once a signal has come.

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -49,8 +49,9 @@ const fs::path& rows_of(const OutputPlace& place, const Json& command) {
     return place.rows();
   }
   std::ifstream file(place.command(), std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const Json theirs = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  std::ostringstream text;
+  text << file.rdbuf();
+  const Json theirs = Json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
   if (!theirs.is_object())
     refuse(place, fmt::format("has rows, and {} does not say of which command",
                               place.command().filename().string()));

@@ -285,7 +285,7 @@ void write_bank(Bank& bank, const std::filesystem::path& path) {
                       {"hidden_size", bank.teacher_hidden_SX.size(1)},
                       {"pairs", bank.frozen.pairs},
                       {"objective", objective_json(bank.objective)}};
-  const std::string text = about.dump();
+  const std::string text = about.dump(-1, ' ', false, Json::error_handler_t::replace);
   bank.sha256 = hash_of(text, arrays);
   std::vector<TensorView> tensors;
   arrays.each([&](const char* name, const auto& values) { tensors.push_back(view_of(name, values)); });

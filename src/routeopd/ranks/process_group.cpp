@@ -108,7 +108,8 @@ class ProcessGroup : public Group {
       std::size_t end = first;
       std::int64_t bytes = 0;
       while (end < tensors.size() && tensors[end].scalar_type() == tensors[first].scalar_type() &&
-             tensors[end].device() == tensors[first].device() && (end == first || bytes < kBucketBytes))
+             tensors[end].device() == tensors[first].device() &&
+             (end == first || bytes + static_cast<std::int64_t>(tensors[end].nbytes()) <= kBucketBytes))
         bytes += static_cast<std::int64_t>(tensors[end++].nbytes());
       if (end == first + 1) {
         waited([&] { return collective(tensors[first].view({-1})); });
