@@ -47,8 +47,10 @@ function(routeopd_fast_compile target torch)
 endfunction()
 
 # The two precompiled headers: what nearly every file parses (3 to 4 s each without it), and ATen on top (11 s).
-file(WRITE ${CMAKE_BINARY_DIR}/pch.cpp "// owner of a shared precompiled header\n")
-file(COPY_FILE ${CMAKE_BINARY_DIR}/pch.cpp ${CMAKE_BINARY_DIR}/torch_pch.cpp)
+# Written where they differ: a newer owner would have both compiled again at every configuration.
+foreach(owner pch torch_pch)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${owner}.cpp CONTENT "// owner of a shared precompiled header\n")
+endforeach()
 set(common_headers <algorithm> <filesystem> <functional> <map> <optional> <string> <vector>
     <nlohmann/json.hpp> <fmt/format.h>)
 add_library(routeopd_pch OBJECT ${CMAKE_BINARY_DIR}/pch.cpp)
