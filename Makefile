@@ -6,7 +6,7 @@
 #   make bench                our speed as ratios (several minutes; docs/performance.md explains each)
 #   make peers                live comparisons with transformers, tokenizers, TRL, Math-Verify, vLLM, llama.cpp and lm-evaluation-harness, in environments of their own
 #   make fuzz                 every reader of untrusted bytes under libFuzzer, 15 minutes each (FUZZ_SECONDS=900), two at a time
-#   make install PREFIX=DIR   the program, as DIR/bin/routeopd
+#   make install PREFIX=DIR   the program, as DIR/bin/routeopd, with the LibTorch that it needs
 #   make wheel                the Python package, as dist/routeopd-….whl
 #   make integrations         the package in clean environments: other releases of torch, TRL, DeepSpeed, verl
 #   make asan                 the tests under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -59,8 +59,9 @@ peers: tests
 fuzz:
 	@TORCH_PYTHON="$(TORCH_PYTHON)" scripts/fuzz.sh --seconds $(FUZZ_SECONDS)
 
+install: export PREFIX := $(PREFIX)
 install: build
-	@cmake --install $(BUILD) --prefix $(PREFIX)
+	@scripts/install.sh $(BUILD)
 
 wheel:
 	@TORCH_PYTHON="$(TORCH_PYTHON)" scripts/wheel.sh

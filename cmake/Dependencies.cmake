@@ -62,4 +62,12 @@ target_link_libraries(routeopd_torch INTERFACE ${torch_lib_dir}/libtorch.so ${to
                       ${torch_lib_dir}/libc10.so ${torch_gomp})
 target_link_options(routeopd_torch INTERFACE -Wl,--no-as-needed)
 set(CMAKE_BUILD_RPATH ${torch_lib_dir})
-set(CMAKE_INSTALL_RPATH ${torch_lib_dir})
+
+# What `make install` takes along (docs/decisions/0021). Builds with CUDA find a dozen more packages of several GB beside
+# themselves, some of them by dlopen alone: a program on one of those loads it from where it was built on.
+if(EXISTS ${torch_lib_dir}/libtorch_cuda.so)
+  set(ROUTEOPD_TORCH_STAYS ${torch_lib_dir} CACHE INTERNAL "LibTorch that is not installed")
+else()
+  set(ROUTEOPD_TORCH_STAYS "" CACHE INTERNAL "LibTorch that is not installed")
+  set(ROUTEOPD_TORCH_FILES ${torch_lib_dir}/libtorch.so ${torch_lib_dir}/libtorch_cpu.so ${torch_lib_dir}/libc10.so ${torch_gomp})
+endif()

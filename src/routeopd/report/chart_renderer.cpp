@@ -90,7 +90,7 @@ std::vector<Drawing> render_charts(std::span<const Json> charts, bool png) {
     if (answer.status == 3)
       return fail(fmt::format(
           "{} has no vl-convert-python: `make setup` installs it, or set ROUTEOPD_CHART_PYTHON to a "
-          "Python that has it.",
+          "Python that has it (pip install vl-convert-python).",
           table::visible(python)));
     std::size_t begin = 0;
     for (Drawing& drawing : drawings) {
@@ -105,8 +105,10 @@ std::vector<Drawing> render_charts(std::span<const Json> charts, bool png) {
         "The renderer {} ended with code {}{}.", table::visible(python), answer.status,
         last == std::string::npos ? "" : ": " + table::visible(answer.err.substr(line, last + 1 - line))));
   } catch (const UserError& error) {
-    return fail(
-        fmt::format("Charts need a Python with vl-convert-python: {}.", table::visible(error.what())));
+    return fail(fmt::format(
+        "Charts need a Python with vl-convert-python, and {}: set ROUTEOPD_CHART_PYTHON to one that "
+        "has it (pip install vl-convert-python).",
+        table::visible(error.what())));
   }
 }
 
