@@ -19,13 +19,13 @@ build() {
   local torch=${ROUTEOPD_TORCH:-}
   if [ -z "$torch" ]; then
     TORCH_PYTHON=${TORCH_PYTHON:-} scripts/setup.sh
-    torch=$("${TORCH_PYTHON:-.venv/bin/python}" -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parent)')
+    torch=$("${TORCH_PYTHON:-.venv/bin/python}" -W ignore -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parent)')
   fi
   local raw
   raw=$(mktemp -d)
   trap 'rm -rf "$raw"' RETURN
   .venv-wheel/bin/python -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w "$raw" ./python \
-    -C cmake.define.ROUTEOPD_TORCH="$torch"
+    --config-settings=cmake.define.ROUTEOPD_TORCH="$torch"  # Debian 12's pip has no -C yet
   # torch's own libraries are those that Python has loaded; Highway and fmt travel inside.
   rm -f dist/routeopd-*.whl
   PATH="$PWD/.venv-wheel/bin:$PATH" .venv-wheel/bin/python -m auditwheel repair --exclude libtorch_cpu.so --exclude libc10.so \
