@@ -273,10 +273,9 @@ void add_probe(CLI::App& app) {
   add_run(*app.add_subcommand("run", "Interventions on a bank: fidelity, leakage, realization, strata"));
   app.footer(
       "Example:\n  routeopd probe make --student lab/base --teacher lab/teacher --prompts lab/heldout.jsonl "
-      "--out "
-      "bank.safetensors\n  routeopd probe run --bank bank.safetensors --student lab/base --teacher "
-      "lab/teacher "
-      "--out probe");
+      "\\\n"
+      "    --template $'Problem: {problem}\\nSolution:' --max-new 80 --out bank.safetensors\n"
+      "  routeopd probe run --bank bank.safetensors --student lab/base --teacher lab/teacher --out probe");
 }
 
 }  // namespace routeopd::app

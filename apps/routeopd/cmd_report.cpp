@@ -87,8 +87,8 @@ void add_report(CLI::App& app) {
       "data as tables. docs/report.md explains every figure.\n\n"
       "Examples:\n"
       "  routeopd report runs/routeopd runs/sampled_rkl --out report.html\n"
-      "  routeopd report runs/study --out report.html --figures paper/figures --tables paper/tables\n"
-      "  routeopd report runs/chains runs/lists --out report.html");
+      "  routeopd report runs/study --out study.html --figures paper/figures --tables paper/tables\n"
+      "  routeopd report runs/chains runs/lists --out both.html");
   app.callback([arguments] { run_report(*arguments); });
 }
 

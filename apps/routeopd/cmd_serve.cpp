@@ -203,7 +203,8 @@ void add_serve(CLI::App& app) {
       "distillation /v1/score, /v1/generate, /v1/gather and /v1/reload; docs/serve.md has each.\n\n"
       "Example:\n"
       "  routeopd serve lab/teacher --port 8000 &\n"
-      "  curl -s http://127.0.0.1:8000/v1/completions -H 'Content-Type: application/json' \\\n"
+      "  curl -s --retry 9 --retry-connrefused http://127.0.0.1:8000/v1/completions \\\n"
+      "    -H 'Content-Type: application/json' \\\n"
       "    -d '{\"prompt\": \"Problem:\", \"max_tokens\": 20, \"seed\": 1}'");
   app.callback([arguments] { run_serve(*arguments); });
 }
