@@ -12,6 +12,7 @@
 
 #include "loaded_model.h"
 #include "routeopd/base/hashes.h"
+#include "routeopd/base/system.h"
 
 namespace routeopd::app {
 namespace {
@@ -58,7 +59,8 @@ void check_same_build(ranks::Group& group) {
   std::map<std::string, std::string> said;
   ranks::together(group, [&] {
     said = {{"the program (SHA-256)", program_hash()},
-            {"the processor's instructions", at::get_cpu_capability()},
+            {"the processor's instructions",
+             fmt::format("{}, kernels for {}", at::get_cpu_capability(), kernel_target())},
             {"the number of threads", std::to_string(at::get_num_threads())}};
   });
   ranks::check_agreement(group, said);

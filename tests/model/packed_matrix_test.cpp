@@ -5,6 +5,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include <vector>
 
@@ -16,6 +17,13 @@ namespace {
 at::Tensor random_matrix(std::int64_t rows, std::int64_t columns, std::uint64_t seed) {
   at::Generator generator = at::detail::createCPUGenerator(seed);
   return at::randn({rows, columns}, generator, at::TensorOptions(at::kFloat));
+}
+
+// The plain loops fuse each product with its sum. Where the processor cannot, the kernels round twice, 300
+// times a value; 4.0e-7 was seen there.
+double beside_the_plain_loops() {
+  const bool fused = (hwy::SupportedTargets() & (HWY_AVX2 | HWY_AVX3)) != 0;
+  return fused ? 3e-7 : 6e-7;
 }
 
 std::vector<PanelSource> plain_source(const at::Tensor& weight, const at::Tensor& bias,
@@ -41,7 +49,8 @@ TEST(PackedMatrices, GatedSiluEqualsTwoProducts) {
   EXPECT_LT((got - exact).abs().max().item<double>() / exact.abs().max().item<double>(), 1e-6);
   kernels::reference_multiply(packed[0], x.const_data_ptr<float>(), kRows, kInputs,
                               expected.data_ptr<float>(), kOutputs);
-  EXPECT_LT((got - expected).abs().max().item<double>() / exact.abs().max().item<double>(), 3e-7);
+  EXPECT_LT((got - expected).abs().max().item<double>() / exact.abs().max().item<double>(),
+            beside_the_plain_loops());
 }
 
 TEST(PackedMatrices, GatedGeluEqualsTwoProducts) {
@@ -62,7 +71,8 @@ TEST(PackedMatrices, GatedGeluEqualsTwoProducts) {
   EXPECT_LT((got - exact).abs().max().item<double>() / exact.abs().max().item<double>(), 1e-6);
   kernels::reference_multiply(packed[0], x.const_data_ptr<float>(), kRows, kInputs,
                               expected.data_ptr<float>(), kOutputs);
-  EXPECT_LT((got - expected).abs().max().item<double>() / exact.abs().max().item<double>(), 3e-7);
+  EXPECT_LT((got - expected).abs().max().item<double>() / exact.abs().max().item<double>(),
+            beside_the_plain_loops());
 }
 
 TEST(PackedMatrices, ExactStorageIsBFloat16WhereNothingIsLost) {
