@@ -45,7 +45,8 @@ std::map<std::string, std::string> model_hashes(const std::string& whose,
   std::map<std::string, std::string> hashes;
   const Json contents = contents_of(directory);
   for (const auto& [name, hash] : contents.items())
-    hashes[fmt::format("the {} of {} (SHA-256)", name, whose)] = hash.get<std::string>();
+    hashes[fmt::format("the {} of {} (SHA-256)", name, whose)] =
+        hash.is_null() ? "none" : hash.get<std::string>();
   return hashes;
 }
 
