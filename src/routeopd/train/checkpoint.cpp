@@ -4,6 +4,8 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <system_error>
 #include <vector>
 
@@ -72,6 +74,9 @@ std::int64_t counter(const Json& state, const char* name, const fs::path& path) 
 void write_checkpoint(const fs::path& path, const model::CarriedFiles& like, const RunState& state,
                       const model::Model& student, const Learner& learner, const Json& inputs) {
   check_finite(student, state.step);
+  // The directory of a run that was moved away is not made again: half of the run would lie there.
+  if (const fs::path run = path.parent_path().parent_path(); !run.empty() && !fs::exists(run))
+    throw UserError("{}: {}; was the run moved?", run.string(), std::strerror(ENOENT));
   AtomicDirectory target(path);
   model::write_model_files(student, target.path(), like);
   std::error_code failed;
