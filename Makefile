@@ -6,6 +6,7 @@
 #   make bench                our speed as ratios (several minutes; docs/performance.md explains each)
 #   make peers                live comparisons with transformers, tokenizers, TRL, Math-Verify, vLLM, llama.cpp and lm-evaluation-harness, in environments of their own
 #   make fuzz                 every reader of untrusted bytes under libFuzzer, 15 minutes each (FUZZ_SECONDS=900), two at a time
+#   make mutate               does a test fail when an operator or a constant changes? 200 mutants, resumed where it was stopped
 #   make install PREFIX=DIR   the program, as DIR/bin/routeopd, with the LibTorch that it needs
 #   make wheel                the Python package, as dist/routeopd-….whl
 #   make integrations         the package in clean environments: other releases of torch, TRL, DeepSpeed, verl
@@ -25,7 +26,7 @@ LEAST_TSAN_CHECKS := 300
 BUILD := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 PYTHON := $(or $(TORCH_PYTHON),$(CURDIR)/.venv/bin/python)
 
-.PHONY: reconfigure demo test build tests bench install wheel integrations peers fuzz asan tsan format format-check lint setup clean
+.PHONY: reconfigure demo test build tests bench install wheel integrations peers fuzz mutate asan tsan format format-check lint setup clean
 
 demo: build
 	@./examples/demo.sh $(BUILD)/routeopd
@@ -59,6 +60,9 @@ peers: tests
 fuzz:
 	@TORCH_PYTHON="$(TORCH_PYTHON)" scripts/fuzz.sh --seconds $(FUZZ_SECONDS)
 
+mutate: setup
+	@TORCH_PYTHON="$(TORCH_PYTHON)" scripts/mutate.py
+
 install: export PREFIX := $(PREFIX)
 install: build
 	@scripts/install.sh $(BUILD)
@@ -86,4 +90,4 @@ lint: build
 	@scripts/tools.sh lint
 
 clean:
-	rm -rf build build-asan build-tsan build-debug build-fuzz
+	rm -rf build build-asan build-tsan build-debug build-fuzz build-mutate

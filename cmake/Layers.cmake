@@ -37,6 +37,8 @@ function(routeopd_fast_compile target torch)
     if(per_target)
       set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES
                                   SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
+    elseif(ROUTEOPD_APART AND source MATCHES "${ROUTEOPD_APART}")
+      set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     endif()
   endforeach()
   if(torch)

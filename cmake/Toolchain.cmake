@@ -6,6 +6,7 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")  # -O3 where kernels are (src/routeopd/CMakeLists.txt)
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1 -DNDEBUG")  # for sanitizers: checks multiply what an optimiser reads
 option(ROUTEOPD_UNITY "Compile each folder as a few large units" ON)
+set(ROUTEOPD_APART "" CACHE STRING "Regular expression of the sources that are units of their own all the same")
 add_compile_options(-fPIC)  # for libraries and programs alike, so that they can share a precompiled header
 
 find_program(ROUTEOPD_CCACHE ccache)
