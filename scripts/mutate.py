@@ -20,6 +20,8 @@ import json
 import os
 import pathlib
 import queue
+import re
+import signal
 import sys
 import threading
 import time
@@ -31,6 +33,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECORD = ROOT / "docs/mutation/results.jsonl"
 PAGE = ROOT / "docs/mutation.md"
 NOT_COUNTED = ("uncompilable", "too long to build")  # another is drawn instead
+LOCK_SECONDS = 60  # what a killed call leaves behind ends sooner
 OPEN = "passed"  # its folder's tests; the others have not run
 
 
@@ -53,6 +56,11 @@ class Record:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
             file.write(json.dumps(self.of[mutant.key]) + "\n")
+
+    def killers(self, file):
+        """The tests that killed mutants of a file."""
+        return sorted({each["by"] for each in self.of.values()
+                       if each["id"].startswith(file + ":") and re.fullmatch(r"[\w/]+\.[\w/]+", each["by"])})
 
     def verdict(self, mutant):
         return self.of[mutant.key]["verdict"] if mutant.key in self.of else None
@@ -140,7 +148,7 @@ class Run:
 
     def test(self, group, mutant, deep, built, seconds):
         begin = time.monotonic()
-        verdict, by = self.bench.test(group, deep, built)
+        verdict, by = self.bench.test(group, deep, built, self.record.killers(mutant.file))
         if verdict == "survived" and not deep:
             verdict = OPEN
         self.note(group, mutant, verdict, by, seconds + time.monotonic() - begin)
@@ -210,14 +218,19 @@ def main():
     work = ROOT / "build-mutate"
     work.mkdir(exist_ok=True)
     with (work / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            sys.exit(f"mutate: another call works in {work}; wait for it, or end it")
-        return run(arguments, draw, work)
+        for patience in reversed(range(LOCK_SECONDS)):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if patience == 0:
+                    sys.exit(f"mutate: another call works in {work}; wait for it, or end it")
+                time.sleep(1)
+        return run(arguments, draw, work, lock)
 
 
-def run(arguments, draw, work):
+def run(arguments, draw, work, lock):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     record, groups = draw.record, arguments.only or list(draw.ordered)
     os.nice(10)
     stop = time.monotonic() + arguments.budget
@@ -240,7 +253,7 @@ def run(arguments, draw, work):
             begun.add((pending[0][1].key, pending[0][2]))
         return pending
 
-    bench = mutation_bench.Bench(ROOT, work)
+    bench = mutation_bench.Bench(ROOT, work, lock=lock)
     bench.prepare(deep=not arguments.folders_tests, groups=groups)
     Run(bench, record, todo, arguments.jobs, stop).go()
     unexplained = summary(draw)

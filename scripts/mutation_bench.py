@@ -1,4 +1,5 @@
 """Where scripts/mutate.py builds and tests: a copy of the sources, a build of its own, the tests that could notice."""
+import ctypes
 import dataclasses
 import hashlib
 import json
@@ -24,6 +25,7 @@ PROGRAMS = ("core_tests", "torch_tests")
 UNIT_SECONDS, LINK_SECONDS, HEADER_SECONDS = 300, 300, 900
 SPARE_SECONDS = 15  # of the processor, beyond a few times what the tests usually take
 MEMORY = 8 << 30  # a mutant may ask for anything
+LIBC, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
 TEST_MACRO = re.compile(r"^(?:TYPED_)?TEST(?:_[FP])?\(\s*(\w+)", re.M)
 
 
@@ -43,6 +45,7 @@ def digest(path):
 def ended(command, seconds, log, cpu_seconds=None, **options):
     """The exit code, or None if the time was over; the processor's time counts where it is limited."""
     def limited():
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # where this call is killed, nothing it began may go on building
         if cpu_seconds:
             resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_seconds), int(cpu_seconds) + 5))
             resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
@@ -141,8 +144,8 @@ class Layout:
 
 
 class Bench:
-    def __init__(self, root, work, layout=Layout):
-        self.root, self.work = root, work
+    def __init__(self, root, work, layout=Layout, lock=None):
+        self.root, self.work, self.lock = root, work, lock
         self.source, self.build_directory = work / "source", work / "build"
         self.layout = layout(self.source, self.build_directory)
         self.environment = {**os.environ, "CCACHE_DIR": str(work / "ccache"), "OMP_WAIT_POLICY": "passive",
@@ -169,7 +172,10 @@ class Bench:
 
     def ninja(self, targets, seconds):
         command = ["ninja", "-C", self.build_directory, "-j", str(os.cpu_count()), *map(str, targets)]
-        return ended(command, seconds, self.work / "ninja.log", env=self.environment)
+        # The lock is held until the last compiler has ended, also when this call is killed: what it still writes is older
+        # than what the next call restores.
+        return ended(command, seconds, self.work / "ninja.log", env=self.environment,
+                     pass_fds=[self.lock.fileno()] if self.lock else [])
 
     def steps(self, group, deep):
         if (group, deep) not in self.planned:
@@ -270,10 +276,15 @@ class Bench:
         return ended(command, seconds, run / "log", cpu_seconds, cwd=scratch,
                      env={**self.environment, **step.environment, "TMPDIR": str(scratch)})
 
-    def test(self, group, deep, run):
-        """("killed", by which test), ("time-out", in which) or ("survived", "")."""
+    def test(self, group, deep, run, likely=()):
+        """("killed", by which test), ("time-out", in which) or ("survived", ""). First the tests that are `likely` to fail."""
         try:
-            for step in self.steps(group, deep):
+            steps = self.steps(group, deep)
+            if likely and not deep:
+                command = [f"--gtest_filter={':'.join(likely)}" if str(each).startswith("--gtest_filter=") else each
+                           for each in steps[0].command]
+                steps = [dataclasses.replace(steps[0], command=command), *steps]
+            for step in steps:
                 usual = self.seconds[step.name]
                 code = self.run(step, run, 10 * usual + 4 * SPARE_SECONDS, 5 * usual + SPARE_SECONDS)
                 if code != 0:

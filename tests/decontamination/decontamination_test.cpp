@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <map>
 #include <set>
 
 #include "routeopd/decontamination/decontaminate.h"
@@ -51,6 +52,43 @@ TEST(GramIndex, CountsDistinctGramsOfEachProblem) {
     for (const GramIndex::Shared& shared : index.shared_with(row.text, words_of(row)))
       found.emplace(shared.problem, shared.grams);
     EXPECT_EQ(found, (std::set<std::pair<std::uint32_t, std::uint32_t>>{{0, 1}, {1, 1}, {3, 1}}));
+  }
+}
+
+// Words that few problems have, half of them, all but one and all: each way that a group of problems is listed.
+TEST(GramIndex, CountsAsSetsDo) {
+  constexpr std::size_t kProblems = 9;
+  std::vector<std::set<std::string>> words_of_problem(kProblems);
+  std::deque<NormalText> held;
+  GramIndex index(1);
+  for (std::size_t problem = 0; problem < kProblems; ++problem) {
+    std::string text;
+    for (std::size_t have = 1; have <= kProblems; ++have) {  // word hNsM: N problems from the M-th on have it
+      for (std::size_t start = 0; start < kProblems; ++start) {
+        if ((problem + kProblems - start) % kProblems >= have) continue;
+        const std::string word = fmt::format("h{}s{}", have, start);
+        words_of_problem[problem].insert(word);
+        text += " " + word;
+      }
+    }
+    held.push_back(normal_text(text));
+    index.add(held.back().text, words_of(held.back()));
+  }
+  for (std::size_t have = 1; have <= kProblems; ++have) {
+    for (std::size_t other = 1; other <= kProblems; ++other) {
+      const std::string one = fmt::format("h{}s{}", have, other - 1), two = fmt::format("h{}s2", other);
+      const NormalText row = normal_text(one + " none " + two);
+      std::map<std::uint32_t, std::size_t> expected, found;
+      for (std::uint32_t problem = 0; problem < kProblems; ++problem) {
+        const std::set<std::string> asked = {one, two};
+        for (const std::string& word : asked) {
+          if (words_of_problem[problem].contains(word)) ++expected[problem];
+        }
+      }
+      for (const GramIndex::Shared& shared : index.shared_with(row.text, words_of(row)))
+        found[shared.problem] = shared.grams;
+      EXPECT_EQ(found, expected) << one << " " << two;
+    }
   }
 }
 

@@ -4,6 +4,7 @@
     mutate_test.py SOURCE_DIRECTORY
 """
 import contextlib
+import fcntl
 import io
 import json
 import pathlib
@@ -227,7 +228,7 @@ class WholeRuns(unittest.TestCase):
         bench = mutation_bench.Bench
         for module, name, value in ((mutate, "ROOT", self.root), (mutate, "RECORD", self.root / "docs/results.jsonl"),
                                     (mutate, "PAGE", self.root / "docs/page.md"), (mutation_bench, "GROUPS", TinyLayout.groups),
-                                    (mutation_bench, "Bench", lambda root, work: bench(root, work, TinyLayout)),
+                                    (mutation_bench, "Bench", lambda root, work, lock: bench(root, work, TinyLayout, lock)),
                                     (mutation_bench, "SPARE_SECONDS", 1)):
             patch = unittest.mock.patch.object(module, name, value)
             patch.start()
@@ -264,6 +265,13 @@ class WholeRuns(unittest.TestCase):
         before = len(self.record())
         self.run_with("--retry")
         self.assertEqual([each["key"] for each in self.record()[before:] if each["verdict"] == "survived"], survivors)
+
+    def test_one_call_at_a_time(self):
+        (self.root / "build-mutate").mkdir()
+        with (self.root / "build-mutate/lock").open("w") as lock, unittest.mock.patch.object(mutate, "LOCK_SECONDS", 1):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with self.assertRaisesRegex(SystemExit, "another call works in"):
+                self.run_with()
 
     def test_show(self):
         mutant = mutations.mutants("src/unit.cpp", CODE)[0]
