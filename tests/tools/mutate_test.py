@@ -18,6 +18,7 @@ SOURCE = pathlib.Path(sys.argv.pop(1)).resolve()
 sys.path.insert(0, str(SOURCE / "scripts"))
 import mutate  # noqa: E402
 import mutation_bench  # noqa: E402
+import mutation_layout  # noqa: E402
 import mutations  # noqa: E402
 
 
@@ -92,7 +93,7 @@ class Mutations(unittest.TestCase):
         self.assertCountEqual(names[0], names[2])
 
     def test_every_source_of_the_project_can_be_read(self):
-        draw = mutate.Draw(SOURCE, mutation_bench.GROUPS, 200, 24, mutate.Record(pathlib.Path("/nonexistent")))
+        draw = mutate.Draw(SOURCE, mutation_layout.GROUPS, 200, 24, mutate.Record(pathlib.Path("/nonexistent")))
         self.assertEqual(sum(draw.shares.values()), 200)
         self.assertGreaterEqual(min(draw.shares.values()), mutations.LEAST_SHARE)
         keys = [mutant.key for each in draw.ordered.values() for mutant in each]
@@ -147,7 +148,7 @@ class TinyLayout:
         return self.build / name
 
     def steps(self, group, deep):
-        return [] if deep else [mutation_bench.Step("suite of unit", ("suite",), [self.build / "suite"])]
+        return [] if deep else [mutation_layout.Step("suite of unit", ("suite",), [self.build / "suite"])]
 
 
 def tiny_project(root):
@@ -227,7 +228,7 @@ class WholeRuns(unittest.TestCase):
         self.root = tiny_project(pathlib.Path(directory.name))
         bench = mutation_bench.Bench
         for module, name, value in ((mutate, "ROOT", self.root), (mutate, "RECORD", self.root / "docs/results.jsonl"),
-                                    (mutate, "PAGE", self.root / "docs/page.md"), (mutation_bench, "GROUPS", TinyLayout.groups),
+                                    (mutate, "PAGE", self.root / "docs/page.md"), (mutation_layout, "GROUPS", TinyLayout.groups),
                                     (mutation_bench, "Bench", lambda root, work, lock: bench(root, work, TinyLayout, lock)),
                                     (mutation_bench, "SPARE_SECONDS", 1)):
             patch = unittest.mock.patch.object(module, name, value)
