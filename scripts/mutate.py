@@ -27,6 +27,7 @@ import threading
 import time
 
 import mutation_bench
+import mutation_layout
 import mutations
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -202,14 +203,14 @@ def main():
     parser.add_argument("--seed", type=int, default=24)
     parser.add_argument("--jobs", type=int, default=2, choices=(1, 2), help="2: builds a mutant while another is tested")
     parser.add_argument("--for", type=float, default=float("inf"), dest="budget", metavar="SECONDS")
-    parser.add_argument("--only", metavar="FOLDER", nargs="+", choices=list(mutation_bench.GROUPS))
+    parser.add_argument("--only", metavar="FOLDER", nargs="+", choices=list(mutation_layout.GROUPS))
     parser.add_argument("--folders-tests", action="store_true", help="leave out the second round: other folders' tests")
     parser.add_argument("--retry", action="store_true", help="run those again that survived")
     parser.add_argument("--summary", action="store_true")
     parser.add_argument("--show", metavar="ID")
     arguments = parser.parse_args()
     record = Record(RECORD)
-    draw = Draw(ROOT, mutation_bench.GROUPS, arguments.count, arguments.seed, record)
+    draw = Draw(ROOT, mutation_layout.GROUPS, arguments.count, arguments.seed, record)
     if arguments.show:
         return show(draw.named(arguments.show), ROOT)
     if arguments.summary:

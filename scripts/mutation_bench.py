@@ -1,4 +1,4 @@
-"""Where scripts/mutate.py builds and tests: a copy of the sources, a build of its own, the tests that could notice."""
+"""Where scripts/mutate.py builds and tests: a copy of the sources, and a build of its own."""
 import ctypes
 import dataclasses
 import hashlib
@@ -11,35 +11,23 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
-GROUPS = {name: re.compile(pattern) for name, pattern in dict(
-    routing="^src/routeopd/routing/", kernels="^src/routeopd/kernels/", objective="^src/routeopd/objective/",
-    train="^src/routeopd/train/", statistics=r"^src/routeopd/grade/statistics\.", sampler=r"^src/routeopd/engine/sampler\.",
-).items()}
-# A group that is not a whole folder of tests: the tests' files, and the folder of the library.
-PARTS = {"statistics": ("grade", "statistics|clustered_mean|compare"), "sampler": ("engine", "sampler")}
-SCRIPTS = {"routing": ("goldens", "cli"), "kernels": ("models_cli",), "objective": ("train_cli",),
-           "train": ("train_cli", "resume_cli"), "statistics": ("eval_cli",), "sampler": ("engine_cli",)}
-PROGRAMS = ("core_tests", "torch_tests")
+from mutation_layout import Layout
+
 UNIT_SECONDS, LINK_SECONDS, HEADER_SECONDS = 300, 300, 900
-SPARE_SECONDS = 15  # of the processor, beyond a few times what the tests usually take
+SPARE_SECONDS = 5  # of the processor, beyond three times what the tests usually take
 MEMORY = 8 << 30  # a mutant may ask for anything
 LIBC, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
-TEST_MACRO = re.compile(r"^(?:TYPED_)?TEST(?:_[FP])?\(\s*(\w+)", re.M)
-
-
-@dataclasses.dataclass
-class Step:
-    """A program's run that could notice a mutant. An argument that is a built file's path becomes that of its copy."""
-    name: str
-    programs: tuple  # targets of ninja
-    command: list
-    environment: dict = dataclasses.field(default_factory=dict)
 
 
 def digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+
+
+def processor_seconds():
+    """Of all that has been run and has ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def ended(command, seconds, log, cpu_seconds=None, **options):
@@ -73,74 +61,6 @@ def who_failed(log):
     running = re.findall(r"^\[ RUN      \] ([\w/]+\.[\w/]+)", text, re.M)
     script = re.search(r"^(?:FAIL|ERROR): (\w+)", text, re.M)
     return failed[1] if failed else running[-1] if running else script[1] if script else ""
-
-
-class Layout:
-    """RouteOPD's own tests, by group."""
-    groups = GROUPS
-
-    def __init__(self, source, build):
-        self.source, self.build = source, build
-
-    def program(self, name):
-        return self.build / ("tests" if name in PROGRAMS else "") / name
-
-    def configure(self):
-        python = os.environ.get("TORCH_PYTHON") or str(self.source.parents[1] / ".venv/bin/python")
-        apart = "|".join(pattern.pattern.removeprefix("^src/routeopd") for pattern in self.groups.values())
-        command = ["cmake", "-S", self.source, "-B", self.build, "-G", "Ninja", "--log-level=NOTICE",
-                   f"-DROUTEOPD_TORCH_PYTHON={python}", f"-DROUTEOPD_APART={apart}",
-                   # A mutant may leave a name unused or a loop odd: warnings are no errors here.
-                   "-DCMAKE_BUILD_TYPE=Mutation", "-DCMAKE_CXX_FLAGS_MUTATION=-O1 -DNDEBUG -w"]
-        return command + (["-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=gold"] if shutil.which("ld.gold") else [])
-
-    def steps(self, group, deep):
-        """The folder's own tests first; `deep`: the tests of every folder whose library uses it, then command lines."""
-        folder, files = PARTS.get(group, (group, ""))
-        if not deep:
-            return [self.suites(folder, files)]
-        folders = [each for each in self.tested() if each in self.users_of(folder)]
-        rest = [self.suites(folder, f"(?!{files})")] if files else []
-        return rest + [self.suites(each, "") for each in folders] + self.scripts(SCRIPTS[group])
-
-    def tested(self):
-        text = (self.source / "tests/CMakeLists.txt").read_text()
-        found = {}
-        for program in PROGRAMS:
-            listed = re.search(rf"routeopd_tests\({program} .*?FOLDERS ([\w\s]+?)\s+USES", text, re.S)[1]
-            found.update({folder: program for folder in listed.split()})
-        return found
-
-    def users_of(self, folder):
-        text = (self.source / "src/routeopd/CMakeLists.txt").read_text()
-        found = {folder}
-        for name, rest in re.findall(r"^routeopd_library\((\w+)([^)]*)\)", text, re.M):  # dependencies point up this list
-            uses = re.search(r"\bUSES ([\w ]+?)(?: LINK|$)", rest)
-            if uses and found & set(uses[1].split()):
-                found.add(name)
-        return found - {folder}
-
-    def suites(self, folder, files):
-        program = self.tested()[folder]
-        names = set()
-        for path in (self.source / "tests" / folder).glob("*_test.cpp"):
-            if re.match(files, path.name):
-                names.update(TEST_MACRO.findall(path.read_text()))
-        patterns = ":".join(f"{name}.*:*/{name}.*:{name}/*:*/{name}/*" for name in sorted(names))
-        command = [self.build / "tests" / program, f"--gtest_filter={patterns}", "--gtest_fail_fast"]
-        return Step(f"{program} of {folder} {files}".strip(), (program,), command)
-
-    def scripts(self, names):
-        listed = subprocess.run(["ctest", "--test-dir", self.build, "--show-only=json-v1"], check=True, text=True,
-                                capture_output=True).stdout
-        steps = []
-        for test in json.loads(listed)["tests"]:
-            if test["name"] in names:
-                environment = next((each["value"] for each in test["properties"] if each["name"] == "ENVIRONMENT"), [])
-                programs = [name for name in ("routeopd", "core_tests") if
-                            any(pathlib.Path(each).name == name for each in test["command"])]
-                steps.append(Step(test["name"], tuple(programs), test["command"], dict(e.split("=", 1) for e in environment)))
-        return steps
 
 
 class Bench:
@@ -212,13 +132,13 @@ class Bench:
                 key = hashlib.sha256(json.dumps([*map(str, step.command), *map(self.as_built.get, step.programs)])
                                      .encode()).hexdigest()
                 if key not in before:
-                    begin = time.monotonic()
+                    begin = processor_seconds()
                     print(f"unmutated: {step.name}", end=" ", flush=True)
                     code = self.run(step, copies, None, None)
-                    print(f"{time.monotonic() - begin:.0f} s", flush=True)
+                    print(f"{processor_seconds() - begin:.0f} s of the processor", flush=True)
                     if code != 0:
                         sys.exit(f"mutate: {step.name} fails without a mutant ({who_failed(copies / 'log')}); see {copies / 'log'}")
-                    before[key] = time.monotonic() - begin
+                    before[key] = processor_seconds() - begin
                     path.write_text(json.dumps(before))
                 self.seconds[step.name] = before[key]
         for steps in self.planned.values():  # sooner what is quick
@@ -279,14 +199,16 @@ class Bench:
     def test(self, group, deep, run, likely=()):
         """("killed", by which test), ("time-out", in which) or ("survived", ""). First the tests that are `likely` to fail."""
         try:
-            steps = self.steps(group, deep)
+            steps, allowed = self.steps(group, deep), 3
             if likely and not deep:
+                allowed = 1  # a part of the step after it, which has the last word
                 command = [f"--gtest_filter={':'.join(likely)}" if str(each).startswith("--gtest_filter=") else each
                            for each in steps[0].command]
                 steps = [dataclasses.replace(steps[0], command=command), *steps]
             for step in steps:
                 usual = self.seconds[step.name]
-                code = self.run(step, run, 10 * usual + 4 * SPARE_SECONDS, 5 * usual + SPARE_SECONDS)
+                code = self.run(step, run, 20 * (usual + SPARE_SECONDS), allowed * usual + SPARE_SECONDS)
+                allowed = 3
                 if code != 0:
                     return ("time-out" if code is None else "killed"), who_failed(run / "log") or step.name
             return "survived", ""

@@ -139,6 +139,9 @@ TEST(Answer, SetsOfRealNumbers) {
       {"(3-\\pi)x > 3-\\pi", "x<1", true},  // a negative factor that is no rational
       {"(3-\\pi)x > 3-\\pi", "x>1", false},
       {"2x-x<2", "(-\\infty,2)", true},
+      {"-2x<6", "(-3,\\infty)", true},
+      {"-2x<6", "(-\\infty,-3)", false},
+      {"x>2", "(2,\\infty)", true},
       {"x-x<2", "(-\\infty,2)", false},
       {"x-x<2", "\\mathbb{R}", false},  // no condition on x
       {"x^2<4", "(-2,2)", false},       // not solved
