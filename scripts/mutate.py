@@ -149,7 +149,7 @@ class Run:
 
     def test(self, group, mutant, deep, built, seconds):
         begin = time.monotonic()
-        verdict, by = self.bench.test(group, deep, built, self.record.killers(mutant.file))
+        verdict, by = self.bench.test(group, deep, built, mutant.file, self.record.killers(mutant.file))
         if verdict == "survived" and not deep:
             verdict = OPEN
         self.note(group, mutant, verdict, by, seconds + time.monotonic() - begin)

@@ -196,10 +196,12 @@ class Bench:
         return ended(command, seconds, run / "log", cpu_seconds, cwd=scratch,
                      env={**self.environment, **step.environment, "TMPDIR": str(scratch)})
 
-    def test(self, group, deep, run, likely=()):
-        """("killed", by which test), ("time-out", in which) or ("survived", ""). First the tests that are `likely` to fail."""
+    def test(self, group, deep, run, file="", killers=()):
+        """("killed", by which test), ("time-out", in which) or ("survived", ""). First the tests that are likely to fail: those
+        that killed mutants of the file, and those in the test file of its name."""
         try:
             steps, allowed = self.steps(group, deep), 3
+            likely = [*killers, *self.layout.namesakes(group, file)]
             if likely and not deep:
                 allowed = 1  # a part of the step after it, which has the last word
                 command = [f"--gtest_filter={':'.join(likely)}" if str(each).startswith("--gtest_filter=") else each

@@ -19,6 +19,12 @@ PROGRAMS = ("core_tests", "torch_tests")
 TEST_MACRO = re.compile(r"^(?:TYPED_)?TEST(?:_[FP])?\(\s*(\w+)", re.M)
 
 
+def patterns(paths):
+    """Of the suites in these files, parametrised ones among them."""
+    names = sorted({name for path in paths for name in TEST_MACRO.findall(path.read_text())})
+    return [pattern for name in names for pattern in (f"{name}.*", f"*/{name}.*", f"{name}/*", f"*/{name}/*")]
+
+
 @dataclasses.dataclass
 class Step:
     """A program's run that could notice a mutant. An argument that is a built file's path becomes that of its copy."""
@@ -73,14 +79,17 @@ class Layout:
                 found.add(name)
         return found - {folder}
 
+    def namesakes(self, group, file):
+        """Patterns of the tests of metrics_test.cpp for metrics.cpp."""
+        folder = PARTS.get(group, (group, ""))[0]
+        path = self.source / "tests" / folder / f"{pathlib.Path(file).stem}_test.cpp"
+        return patterns([path]) if path.exists() else []
+
     def suites(self, folder, files):
         program = self.tested()[folder]
-        names = set()
-        for path in (self.source / "tests" / folder).glob("*_test.cpp"):
-            if re.match(files, path.name):
-                names.update(TEST_MACRO.findall(path.read_text()))
-        patterns = ":".join(f"{name}.*:*/{name}.*:{name}/*:*/{name}/*" for name in sorted(names))
-        command = [self.build / "tests" / program, f"--gtest_filter={patterns}", "--gtest_fail_fast"]
+        paths = (self.source / "tests" / folder).glob("*_test.cpp")
+        patterns_of_all = ":".join(patterns(path for path in paths if re.match(files, path.name)))
+        command = [self.build / "tests" / program, f"--gtest_filter={patterns_of_all}", "--gtest_fail_fast"]
         return Step(f"{program} of {folder} {files}".strip(), (program,), command)
 
     def scripts(self, names):

@@ -147,6 +147,9 @@ class TinyLayout:
     def program(self, name):
         return self.build / name
 
+    def namesakes(self, group, file):
+        return []
+
     def steps(self, group, deep):
         return [] if deep else [mutation_layout.Step("suite of unit", ("suite",), [self.build / "suite"])]
 
