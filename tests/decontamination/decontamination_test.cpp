@@ -55,7 +55,7 @@ TEST(GramIndex, CountsDistinctGramsOfEachProblem) {
   }
 }
 
-// Words that few problems have, half of them, all but one and all: each way that a group of problems is listed.
+// Words that few problems have, half of them, all but one and all: each way to list a group of problems.
 TEST(GramIndex, CountsAsSetsDo) {
   constexpr std::size_t kProblems = 9;
   std::vector<std::set<std::string>> words_of_problem(kProblems);

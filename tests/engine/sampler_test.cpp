@@ -189,6 +189,17 @@ TEST(Sampler, FrequenciesPassAChiSquareTest) {
   }
 }
 
+// In a batch the sums of another row lie beside these.
+TEST(Sampler, ReadsTheSumsOfItsOwnTilesAlone) {
+  const HeadRow alone(kRow);
+  HeadRow beside(kRow);
+  beside.sums.push_back({.scaled = 1, .exponent = 1e4});
+  for (int i = 0; i < 100; ++i) {
+    const float uniform = static_cast<float>(i) / 100;
+    EXPECT_EQ(engine::sample_row(beside.view(), {}, uniform), engine::sample_row(alone.view(), {}, uniform));
+  }
+}
+
 TEST(Sampler, RefusesRowsWithoutADistribution) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   EXPECT_EQ(sample_row(std::vector<float>{0, nan}, {}, 0.5F), -1);

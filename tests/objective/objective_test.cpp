@@ -6,6 +6,7 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -319,10 +320,86 @@ TEST(Objective, FirstUpdatePullsByTheTargetAlone) {  // Delta = 0: the capture e
   EXPECT_NEAR(result.loss, expected, 1e-6 * expected);
 }
 
+// The old values that record() keeps are those of a first step(), of the batch's own states and no others.
+TEST(Objective, RecordKeepsWhatAFirstStepWouldAndNothingElse) {
+  constexpr float kUntouched = 77;
+  constexpr std::int64_t kFrom = 4, kTo = 13;
+  for (const Json& settings : arms()) {
+    const ObjectiveOptions options = options_of(settings);
+    const World world(options, at::kFloat);
+    for (const Backend backend : {Backend::kAuto, Backend::kAten}) {
+      const auto objective = make_objective(options, backend);
+      if (!objective->reads_old()) continue;
+      SCOPED_TRACE(settings.dump());
+      const auto pairs = world.routes.source_NM.size(), ids = world.routes.support.ids_L.size();
+      const auto tokens = static_cast<std::size_t>(kTokens);
+      OldValues recorded{.pair_NM = std::vector<float>(pairs, kUntouched),
+                         .support_L = std::vector<float>(ids, kUntouched),
+                         .logprob_N = std::vector<float>(tokens, kUntouched)};
+      OldValues stepped = recorded;
+      LearnerBatch batch = world.batch(kFrom, kTo);
+      batch.first = true;
+      batch.old = &recorded;
+      objective->record(batch);
+      batch.old = &stepped;
+      at::Tensor grad_hidden = at::zeros({kTo - kFrom, kHidden}, at::kFloat);
+      HeadGradient gradient(at::zeros({kRows, kHidden}, at::kFloat));
+      objective->step(batch, grad_hidden, gradient);
+      std::size_t filled = 0;
+      // Where a state has no such value record() writes 0 and a step leaves what it found.
+      const auto compare = [&](const std::vector<float>& got, const std::vector<float>& wanted,
+                               const std::vector<std::int64_t>& offsets) {
+        for (std::size_t n = 0; n < tokens; ++n) {
+          const bool inside = static_cast<std::int64_t>(n) >= kFrom && static_cast<std::int64_t>(n) < kTo;
+          for (auto i = static_cast<std::size_t>(offsets[n]); i < static_cast<std::size_t>(offsets[n + 1]);
+               ++i) {
+            if (!inside) {
+              EXPECT_EQ(got[i], kUntouched) << "state " << n;
+            } else if (wanted[i] != kUntouched && got[i] != kUntouched) {
+              EXPECT_NEAR(got[i], wanted[i], 2e-5 * (1 + std::abs(wanted[i]))) << "state " << n;  // float32
+              ++filled;
+            }
+          }
+        }
+      };
+      std::vector<std::int64_t> by_pair, by_token;
+      for (std::int64_t n = 0; n <= kTokens; ++n) {
+        by_pair.push_back(n * world.routes.pairs);
+        by_token.push_back(n);
+      }
+      if (pairs > 0) compare(recorded.pair_NM, stepped.pair_NM, by_pair);
+      compare(recorded.logprob_N, stepped.logprob_N, by_token);
+      if (ids > 0)
+        compare(recorded.support_L, stepped.support_L,
+                {world.routes.support.offsets_N1.begin(), world.routes.support.offsets_N1.end()});
+      EXPECT_GT(filled, 0U);
+    }
+  }
+}
+
 TEST(Objective, FlooredTeacherValuesAreCounted) {
   const ObjectiveOptions options = options_of({{"arm", "sampled_rkl"}});
   const World world(options, at::kFloat);
   EXPECT_EQ(run(world, options, Backend::kAuto, {0, kTokens}).statistics.floored, 1);
+}
+
+// A teacher without mass at one id: the reverse KL floors it once at every valid state, the forward KL never.
+TEST(Objective, FlooredTeacherLogitsOfTheFullKlAreCounted) {
+  for (const char* arm : {"full_rkl", "full_fkl"}) {
+    const ObjectiveOptions options = options_of({{"arm", arm}});
+    World world(options, at::kFloat);
+    for (const Backend backend : {Backend::kAuto, Backend::kAten})
+      EXPECT_EQ(run(world, options, backend, {0, kTokens}).statistics.floored, 0) << arm;
+    world.teacher_hidden_TX.select(1, 0).fill_(1);
+    world.teacher_weight_UX[7][0] = -std::numeric_limits<float>::infinity();
+    const auto valid = std::count(world.validity_T.begin(), world.validity_T.end(), Validity::kValid);
+    for (const Backend backend : {Backend::kAuto, Backend::kAten}) {
+      const Result result = run(world, options, backend, {0, kTokens});
+      EXPECT_TRUE(std::isfinite(result.loss));
+      EXPECT_EQ(result.statistics.floored, options.loss == Loss::kFullRkl ? valid : 0)
+          << arm << ", backend " << static_cast<int>(backend);
+    }
+  }
 }
 
 TEST(Objective, OnlyDenseArmsSayTheyAreDense) {

@@ -1,4 +1,4 @@
-// What the reference itself says at its edges, by hand. The fast kernel is held to it in route_states_test.cpp.
+// What the reference itself says at its edges, by hand; route_states_test.cpp holds the fast kernel to it.
 // SPDX-License-Identifier: Apache-2.0
 #include "routeopd/routing/reference.h"
 

@@ -58,8 +58,9 @@ void Controls::begin_state(const UnionState& state, std::span<const std::int32_t
 
 ControlledDestination Controls::uniform_over(std::span<const Candidate> among, float u) const {
   if (among.empty()) return {};
+  // Below the size: u is at most 1 - 2^-24, and the product is exact in double precision.
   const auto index = static_cast<std::size_t>(static_cast<double>(u) * static_cast<double>(among.size()));
-  const Candidate& chosen = among[std::min(index, among.size() - 1)];
+  const Candidate& chosen = among[index];
   return {chosen.id, chosen.student_logit, chosen.deficit_position};
 }
 
