@@ -109,7 +109,8 @@ class FullKlObjective : public Objective {
     const at::Tensor p = log_p.exp();
     if (reverse_) {
       const at::Tensor none = teacher_CR == -infinity;
-      floored += at::logical_and(none, takes_part).sum().item<std::int64_t>();
+      const at::Tensor counted = at::logical_and(at::logical_and(none, takes_part), scale_C1 > 0);  // valid
+      floored += counted.sum().item<std::int64_t>();
       const at::Tensor floor = at::full({}, log_delta_p_, logits_CR.options());
       const at::Tensor log_ratio = at::where(takes_part, log_p - at::where(none, floor, log_teacher), zero);
       const at::Tensor divergence_C1 = (p * log_ratio).sum(1, true);
