@@ -239,7 +239,7 @@ class WholeRuns(unittest.TestCase):
             self.addCleanup(patch.stop)
 
     def run_with(self, *arguments):
-        with unittest.mock.patch.object(sys, "argv", ["mutate.py", "--count", "12", *arguments]), \
+        with unittest.mock.patch.object(sys, "argv", ["mutate.py", "--count", "9", *arguments]), \
                 contextlib.redirect_stdout(io.StringIO()) as out:
             return mutate.main(), out.getvalue()
 
