@@ -189,14 +189,19 @@ TEST(Sampler, FrequenciesPassAChiSquareTest) {
   }
 }
 
-// In a batch the sums of another row lie beside these.
+// In a batch the sums of other rows lie between these, `stride` apart. The tiles are so far from each other
+// that only the right one's exponent brings all weights into the range of a double.
 TEST(Sampler, ReadsTheSumsOfItsOwnTilesAlone) {
-  const HeadRow alone(kRow);
-  HeadRow beside(kRow);
-  beside.sums.push_back({.scaled = 1, .exponent = 1e4});
+  constexpr std::int64_t kStride = 3;
+  const HeadRow alone({-2000, -2001, -2002, -2003, 0, 1, 0.5F, 0.2F, -3000, -3001});
+  std::vector<kernels::LogSum> sums(alone.sums.size() * kStride, {.scaled = 1, .exponent = 1e4});
+  for (std::size_t tile = 0; tile < alone.sums.size(); ++tile) sums[tile * kStride] = alone.sums[tile];
   for (int i = 0; i < 100; ++i) {
     const float uniform = static_cast<float>(i) / 100;
-    EXPECT_EQ(engine::sample_row(beside.view(), {}, uniform), engine::sample_row(alone.view(), {}, uniform));
+    const std::int32_t id =
+        engine::sample_row({alone.logits, sums.data(), kStride, kTile, alone.best}, {}, uniform);
+    EXPECT_EQ(id, engine::sample_row(alone.view(), {}, uniform));
+    EXPECT_TRUE(id >= 4 && id < 8) << id;
   }
 }
 

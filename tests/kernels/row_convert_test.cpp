@@ -89,6 +89,9 @@ std::vector<float> values_to_round(const NarrowType& narrow) {
   std::mt19937 random(4);
   for (int i = 0; i < 100000; ++i)
     values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(random())));
+  for (const std::uint32_t bits :
+       {0x7f800001U, 0x7f801fffU, 0x7fbfffffU, 0x7fffffffU})  // NaN beside infinity
+    for (const std::uint32_t sign : {0U, 0x80000000U}) values.push_back(std::bit_cast<float>(sign | bits));
   values.insert(values.end(), {0.0F, -0.0F, HUGE_VALF, -HUGE_VALF, std::nanf(""), -std::nanf("1"),
                                std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min()});
   return values;
