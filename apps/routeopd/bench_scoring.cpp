@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bench.h"
+#include "routeopd/base/system.h"
 #include "routeopd/kernels/row_topk.h"
 #include "routeopd/model/heads/streaming_head.h"
 #include "routeopd/model/inference/packed_matrix.h"
@@ -23,6 +24,12 @@ namespace {
 constexpr std::int64_t kTopK = 32;
 constexpr std::int64_t kScoredTokens = 256;
 constexpr std::int64_t kTileRows = 4096;
+
+// Whether our kernels compute with AVX-512 here, for which targets are tighter.
+bool wide_vectors() {
+  const std::string target = kernel_target();  // AVX3, AVX3_DL, AVX3_ZEN4, AVX3_SPR, AVX10_2
+  return target.starts_with("AVX3") || target.starts_with("AVX10");
+}
 
 // The rival of our packed products: a linear layer whose weight oneDNN has laid out once. It is reached
 // through torch's dispatcher, the one way to it that the wheel exports, by the two operators that
@@ -101,7 +108,7 @@ void bench_rows(Bench& bench) {
                  .ours = medians[0] / kRows * 1e6,
                  .other = medians[1] / kRows * 1e6,
                  .unit = "us/row",
-                 .target = kind == "ascending" ? 0.10 : 0.20,
+                 .target = kind == "ascending" ? 0.10 : (wide_vectors() ? 0.13 : 0.20),
                  .check = check});
     }
   }
@@ -160,7 +167,7 @@ void bench_streaming(Bench& bench, const Shape& shape) {
                  .threads = threads,
                  .ours = seconds,
                  .other = *std::min_element(medians.begin() + 2, medians.end()),
-                 .target = 1.10,
+                 .target = wide_vectors() ? 1.05 : 1.10,
                  .check = check});
     };
     add("head + top-32 + LSE + gather / fastest bare GEMM", medians[0]);
