@@ -20,6 +20,7 @@ import unicodedata
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from decontamination_reference import reference, without_hashes  # noqa: E402
+from results import report  # noqa: E402
 
 TRAIN, TESTS = "dapo_math_17k.jsonl", ("math500.jsonl", "amc23.jsonl", "aime24.jsonl", "aime25.jsonl")
 # Known of these files: rows, unique raw, unique normalised, conflicting groups, raw ones among them; then by benchmark equal
@@ -46,6 +47,7 @@ def check(what: str, ours, theirs) -> None:
 def check_code_points(program: str, work: pathlib.Path) -> None:
     if unicodedata.unidata_version != "14.0.0":
         print(f"decontamination: skipped the comparison of all code points: this Python has Unicode {unicodedata.unidata_version}, not 14.0.0")
+        report("normal forms of all code points", "plain Python", "equal", f"skipped: its Unicode is {unicodedata.unidata_version}", None)
         return
     path = work / "points.jsonl"
     with open(path, "w", encoding="utf-8") as file:
@@ -57,6 +59,7 @@ def check_code_points(program: str, work: pathlib.Path) -> None:
     figures, _ = run(program, "decontaminate", "--train", path, "--test", test, "--ngram", 0, "--chars", 0)
     check("normal forms of all code points", without_hashes(figures), reference(path, [test], (), ())[0])
     print(f"decontamination: {0x110000 - 0x800:,} code points normalised alike")
+    report("normal forms of all code points", "plain Python", "equal", f"{0x110000 - 0x800:,} equal", True)
 
 
 def main() -> None:
@@ -68,6 +71,7 @@ def main() -> None:
         check_code_points(program, work)
         if not (data / TRAIN).is_file():
             print(f"decontamination: skipped the real data: no {data / TRAIN} (set SHARED)")
+            report("decontamination of real data", "plain Python", "equal", "skipped: no ../shared", None)
             return
         train, tests = data / TRAIN, [data / name for name in TESTS]
         figures, seconds = run("taskset", "-c", "0", program, "decontaminate", "--train", train, "--test", *tests, "--out",
@@ -88,6 +92,9 @@ def main() -> None:
             check(test["file"], tuple(o if k is not None else None for o, k in zip(found, known_here)), known_here)
         print(f"decontamination: {known['rows']:,} rows, {len(hits)} hits, {figures['kept']:,} rows stay, as plain Python finds; "
               f"{seconds:.1f} s on one core")
+        report("decontamination of DAPO-Math: figures, hits, lines that stay", "plain Python", "equal",
+               f"{known['rows']:,} rows, {len(hits)} hits equal", True)
+        report("decontamination of DAPO-Math, one core", "–", f"< {MOST_SECONDS}", f"{seconds:.1f}", seconds < MOST_SECONDS, "s")
         check(f"seconds (at most {MOST_SECONDS}), {seconds:.1f}: they", seconds < MOST_SECONDS, True)
 
 

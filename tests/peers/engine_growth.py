@@ -13,6 +13,8 @@ import statistics
 import subprocess
 import sys
 
+from results import report
+
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("program")
 parser.add_argument("model")
@@ -63,5 +65,7 @@ for length in map(int, args.lengths.split(",")):
         step = statistics.median(steps)
         print(f"| {length:,} | {batch} | {1e3 * statistics.median(reads):.2f} | {1e3 * step:.1f} | {1e3 * step / batch:.2f} "
               f"| {whole['kv_peak_bytes'] / 1e6:.0f} | {whole['rss_bytes'] / 1e6:.0f} |", flush=True)
+        report(f"{batch} × {length:,} tokens: reading a token, a decoding step", "–", "",
+               f"{1e3 * statistics.median(reads):.2f}, {1e3 * step:.1f}", None, "ms")
 engine.stdin.close()
 engine.wait()

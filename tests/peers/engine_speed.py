@@ -38,6 +38,7 @@ from collections.abc import Callable
 from typing import Any
 
 from engines import Engine, EngineError, LineEngine, Vllm, machine_seconds
+from results import report, spread
 
 HERE = pathlib.Path(__file__).parent
 PROMPT, NEW = 64, 64
@@ -445,6 +446,8 @@ def main() -> None:
     print(f"\n{'what':52} {'ours':>9} {'peer':>9} {'':9} {'ratio [range]':24} target")
     for row in rows:
         print(row.line())
+        report(row.what, LABELS.get(row.name.rpartition("-")[2], "ourselves"), row.target,
+               spread(row.ratios) + " (busy)" * row.busy, row.met, "÷")
     busiest = max(row.others for row in rows)
     print(f"\nWhat else ran used up to {busiest:.2f} cores." + (
         f" More than {BUSY:g} is too much: rows marked busy prove nothing." if busiest > BUSY else ""))

@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 
 from engines import die_with_parent
 from grading_pairs import make_pairs, read_lines
+from results import report
 from train_speed import processor
 
 HERE = pathlib.Path(__file__).parent
@@ -204,6 +205,7 @@ def tell_agreement(pairs: list[dict[str, Any]]) -> tuple[int, int]:
 def tell_result(what: str, shown: str, value: float, least: float, target: str) -> list[str]:
     """Says whether a target is met; what falls short."""
     met = value >= least
+    report(f"grading: {what}", "Math-Verify", f">= {target}", shown, met)
     print(f"{what}: {shown}, target >= {target}: {'ok' if met else 'SHORT'}")
     return [] if met else [f"{what} {shown}, less than {target}"]
 

@@ -23,6 +23,8 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from results import report
+
 TIE = 1e-4
 WHO = ("Once upon a time, there was a little girl", "One day, a big brown dog", "Tom and his sister Lily", "In a small house, an old man",
        "The happy bird", "A boy named Ben", "Mom said that the cat", "There was a tree that", "Sara had a red ball and she", "Deep in the forest, a bear")
@@ -92,6 +94,8 @@ def main() -> None:
             tokens, stopped = tokens + len(ours["ids"]), stopped + (ours["finish"] == "stop")
     print(f"{args.model}: {same} of {len(rows)} greedy responses are transformers', {tied} part at a tie ({ties} ties), {wrong} differ; "
           f"{tokens} tokens, {stopped} ended by themselves")
+    report(f"{args.model.name}: greedy responses", "transformers", "equal but for ties",
+           f"{same} of {len(rows)} equal, {tied} part at a tie, {wrong} differ", wrong == 0)
     sys.exit(1 if wrong else 0)
 
 

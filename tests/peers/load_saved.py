@@ -16,6 +16,8 @@ import tokenizers
 import torch
 import transformers
 
+from results import report
+
 LENGTHS = (1, 7, 33)
 TEXTS = ("", " ", "\n\n  x", "Hello, world!", "What is 12345 + 67.89?\n\nAnswer within \\boxed{}.", "naïve café",
          "你好，世界", "e\u0301 🙂👩‍👩‍👧", "it's I'LL we've", "<|im_start|>user\nhi<|im_end|>\n", "<think>\n</think>",
@@ -72,6 +74,8 @@ def main():
                 sys.exit(f"{files[1]}: other ids than the original's for {text!r}.")
     print(f"equal: {len(tensors)} tensors, logits on {sum(LENGTHS)} ids of {len(LENGTHS)} sequences, "
           + (f"token ids of {len(TEXTS)} texts" if all(present) else "no tokenizer.json in either"))
+    report("a checkpoint that we saved: tensors, logits, token ids", "transformers", "bitwise equal",
+           f"{len(tensors)} tensors, {sum(LENGTHS)} rows of logits equal", True)
 
 
 if __name__ == "__main__":

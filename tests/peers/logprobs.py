@@ -15,6 +15,8 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM
 
+from results import report
+
 TOLERANCE = 1e-4
 
 
@@ -45,6 +47,7 @@ def main() -> None:
     if tokens == 0:
         sys.exit(f"{responses}: no responses")
     print(f"{tokens} tokens of {directory}: log-probabilities within {worst:.1e} of transformers, ids and text equal")
+    report(f"log-probabilities of {directory.name}, generated, {tokens} tokens", "transformers", f"<= {TOLERANCE:g}", f"{worst:.1e}", True)
 
 
 main()

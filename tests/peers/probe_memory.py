@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 
+from results import report
+
 LIMIT = 2e9  # bytes
 
 
@@ -68,6 +70,8 @@ def main():
             above = peak - models
             print(f"{name}: {seconds:.0f} s, peak {peak / 1e9:.2f} GB, {above / 1e9:.2f} GB above the models' {models / 1e9:.2f} GB"
                   f" (limit {LIMIT / 1e9:.0f} GB)")
+            report(f"{name} on {arguments.states} states of SmolLM2: memory above both models", "–", f"<= {LIMIT / 1e9:g}",
+                   f"{above / 1e9:.2f}", above <= LIMIT, "GB")
             short = short or above > LIMIT
         print(output, end="")
     sys.exit(1 if short else 0)

@@ -16,6 +16,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+from results import report, spread  # noqa: E402
 from serving import Server  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -56,4 +57,7 @@ with tempfile.TemporaryDirectory() as directory:
     for server in servers:
         server.end(signal.SIGTERM)
     print(f"serve / local, a step without refresh: {statistics.median(ratios):.3f} [{min(ratios):.3f}, {max(ratios):.3f}]; weights equal")
-    sys.exit(arguments.bound > 0 and statistics.median(ratios) > arguments.bound)
+    met = statistics.median(ratios) <= arguments.bound if arguments.bound > 0 else None
+    report(f"a step of {pathlib.Path(arguments.recipe).stem} on our servers", "the local engine",
+           f"<= {arguments.bound:g}" if arguments.bound > 0 else "", spread(ratios), met, "÷")
+    sys.exit(met is False)

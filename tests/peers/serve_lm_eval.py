@@ -23,6 +23,7 @@ import tempfile
 from typing import Any
 
 from engines import EngineError, Ours
+from results import report
 
 TASKS = ("routeopd_choice", "routeopd_perplexity", "routeopd_answer")
 WAYS = {"4 prompts a request": {"num_concurrent": 1, "batch": 4}, "8 requests at a time": {"num_concurrent": 8, "batch": 1}}
@@ -144,7 +145,10 @@ def main() -> None:
             print(f"{pathlib.Path(model).name}: {args.items} items, served and by transformers")
             wanted = evaluate(python, "hf", {"pretrained": model, "dtype": "float32"}, 1, work, "hf")
             for label, got in answers.items():
-                wrong += compare(label, got, wanted)
+                differing = compare(label, got, wanted)
+                report(f"{pathlib.Path(model).name} served, {label}: log-likelihoods, texts, figures", "lm-evaluation-harness",
+                       "0 differ", f"{len(differing)} differ", not differing)
+                wrong += differing
     for line in wrong[:20]:
         print(line, file=sys.stderr)
     if wrong:

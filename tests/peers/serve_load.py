@@ -37,6 +37,7 @@ from typing import Any
 
 import streams
 from engines import EngineError, Ours, Server, Vllm, machine_seconds
+from results import report, spread
 
 PROMPT, NEW = 64, 64
 TARGETS = {1: 1.5, 8: 1.5, 32: 1.25}
@@ -287,6 +288,8 @@ def main() -> None:
     print(f"\n{'what':42} {'ours':>9} {'peer':>9} {'':9} {'ratio [range]':24} target")
     for row in rows:
         print(row.line())
+        report(f"server: {row.what}", "vLLM" if "clients" in row.what or "client," in row.what else "routeopd generate", row.target,
+               spread(row.ratios) + " (busy)" * (row.others > BUSY), row.met, "÷")
     print(f"\n{'seconds':42} {'first p50':>10} {'p99':>8} {'whole p50':>10} {'p99':>8}")
     for latency in latencies:
         for name, label in (("ours", "ours"), ("vllm", "vLLM")):

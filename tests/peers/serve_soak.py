@@ -30,6 +30,7 @@ import urllib.request
 from typing import Any
 
 from engines import EngineError, Ours
+from results import report
 
 COMPLETIONS, CHAT, TOKENIZE = "/v1/completions", "/v1/chat/completions", "/tokenize"
 PROMPTS = 12
@@ -387,6 +388,7 @@ def main() -> None:
         server.wait_until_up()
         print(f"soak: {args.clients} clients, {pathlib.Path(args.model).name}")
         wrong = soak(server, args)
+    report(f"server, {args.clients} clients for {args.seconds:g} s", "–", "nothing lost or grown", f"{len(wrong)} things wrong", not wrong)
     for line in wrong[:20]:
         print(f"  wrong: {line}", file=sys.stderr)
     if wrong:

@@ -23,6 +23,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
+from results import report
+
 MAX_SHOWN = 10
 
 TOOLS: list[dict[str, Any]] = [
@@ -187,6 +189,7 @@ def main() -> None:
                 if differing <= MAX_SHOWN:
                     print(f"{directory}: {json.dumps(line_of(case))}\n  wanted {wanted}\n  got    {answer}")
         print(f"{directory}: {len(made)} chats, {errors} of them errors, {differing} differ")
+        report(f"{Path(directory).name}: chat templates", "transformers", "0 differ", f"{differing} of {len(made)} chats", differing == 0)
         failed = failed or differing > 0
     sys.exit(1 if failed else 0)
 

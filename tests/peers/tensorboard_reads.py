@@ -20,6 +20,8 @@ import numpy
 from tensorboard.backend.event_processing import event_accumulator, plugin_event_accumulator
 from tensorboard.util import tensor_util
 
+from results import report
+
 NESTED = ("time", "memory", "validity")
 
 
@@ -104,6 +106,7 @@ def main():
     for read in (read_scalars, read_served):
         values = compare(directory, read(directory), metrics, expected)
     print(f"{values} values in {steps} steps of {directory}: TensorBoard's readers give what {metrics} says")
+    report("scalars of a run's events files", "TensorBoard", "equal", f"{values} values in {steps} steps", True)
 
 
 main()

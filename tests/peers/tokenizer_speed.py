@@ -6,7 +6,8 @@
 TOKENIZER_BENCH is the program of bench/tokenizer_bench.cpp. A round is one of each: Tokenizer.from_file, encode of each
 text, encode_batch_fast of all, and our load and encode. Both sides keep what they learnt of words: the library in its cache,
 which the rounds share, ours within a process. Prints the best and the median times and their ratios (theirs over ours; of
-the library's two ways to encode the faster one counts). Exits 1 when a ratio is below 1 or the numbers of ids differ.
+the library's two ways to encode the faster one counts), the memory of loading, and how much longer texts of ten problems take
+than those of one. Exits 1 when a ratio is below 1 or the numbers of ids differ.
 Written for tokenizers 0.23.3.
 """
 from __future__ import annotations
@@ -17,11 +18,25 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAYON_NUM_THREADS"] = "1"
+from results import report, spread  # noqa: E402
 from tokenizers import Tokenizer  # noqa: E402
+
+LONGER = 10
+THEIR_MEMORY = ("import resource, sys; from tokenizers import Tokenizer; before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; "
+                "Tokenizer.from_file(sys.argv[1]); print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)")
+
+
+def ask(bench: str, directory: str, data: str | pathlib.Path) -> dict[str, float]:
+    run = subprocess.run([bench, directory, data], capture_output=True, text=True)
+    if run.returncode != 0:
+        sys.exit(f"{bench} failed: {run.stderr.strip()}")
+    answer: dict[str, float] = json.loads(run.stdout)
+    return answer
 
 
 def main() -> None:
@@ -41,14 +56,17 @@ def main() -> None:
         times.setdefault(name, []).append(time.perf_counter() - start)
         return result
 
+    scratch = tempfile.TemporaryDirectory()
+    longer = pathlib.Path(scratch.name) / "longer.jsonl"
+    joined = ["\n\n".join(texts[i:i + LONGER]) for i in range(0, len(texts) - LONGER + 1, LONGER)]
+    longer.write_text("".join(json.dumps({"problem": text}) + "\n" for text in joined))
+    growth: list[float] = []
     for _ in range(rounds):
         timed("their load", lambda: Tokenizer.from_file(path))
         counts.add(timed("their encode", lambda: sum(len(theirs.encode(text, add_special_tokens=False)) for text in texts)))
         timed("their batch", lambda: theirs.encode_batch_fast(texts, add_special_tokens=False))
-        run = subprocess.run([bench, directory, data], capture_output=True, text=True)
-        if run.returncode != 0:
-            sys.exit(f"{bench} failed: {run.stderr.strip()}")
-        ours = json.loads(run.stdout)
+        ours, long = ask(bench, directory, data), ask(bench, directory, longer)
+        growth.append(long["encode_seconds"] / len(joined) / (ours["encode_seconds"] / len(texts)))
         times.setdefault("our load", []).append(ours["load_seconds"])
         times.setdefault("our encode", []).append(ours["encode_seconds"])
         counts.add(ours["ids"])
@@ -60,7 +78,13 @@ def main() -> None:
         encode = min(pick(times["their encode"]), pick(times["their batch"])) / pick(times["our encode"])
         slow = slow or load < 1 or encode < 1
         print(f"{way:6} ratios: encode {encode:.1f}, load {load:.2f}")
-    print(f"peak memory after our load: {ours['load_peak_mb']:.0f} MB")
+        for what, ratio in (("encoding", encode), ("loading", load)):
+            report(f"{pathlib.Path(directory).name}: {what}, theirs ÷ ours, {way}", "tokenizers", ">= 1", f"{ratio:.2f}", ratio >= 1, "÷")
+    theirs_mb = float(subprocess.run([sys.executable, "-c", THEIR_MEMORY, path], capture_output=True, text=True, check=True).stdout)
+    print(f"peak memory after our load: {ours['load_peak_mb']:.0f} MB, of the whole process; theirs grows by {theirs_mb:.0f} MB")
+    print(f"a text of {LONGER} problems takes {spread(growth, 1)} times as long as one")
+    report("loading: our process, their growth", "tokenizers", "", f"{ours['load_peak_mb']:.0f}, {theirs_mb:.0f}", None, "MB")
+    report(f"encoding {LONGER} problems as one text ÷ one problem", "–", "", spread(growth, 1), None, "÷")
     if len(counts) != 1:
         sys.exit(f"the numbers of ids differ: {sorted(counts)}.")
     sys.exit(1 if slow else 0)

@@ -18,6 +18,8 @@ from collections.abc import Iterator
 
 from tokenizers import Tokenizer
 
+from results import report
+
 SEED = 7
 RANDOM_TEXTS = 6000
 RANDOM_IDS = 3000
@@ -92,6 +94,8 @@ def compare(program: str, directory: str, data: list[str]) -> int:
             if wanted_text != answer.get("text"):
                 wrong.append(("text", skip, ids[:40], wanted_text, answer.get("text")))
     print(f"{directory}: {len(data)} data texts and {len(texts) - len(data)} hard ones encoded twice, {2 * len(seen)} decoded, {len(wrong)} differences")
+    report(f"{pathlib.Path(directory).name}: ids and texts", "tokenizers", "0 differ",
+           f"{len(wrong)} of {2 * len(texts):,} encoded and {2 * len(seen):,} decoded", not wrong)
     for kind, option, given, wanted_value, got_value in wrong[:SHOWN]:
         print(f"  {kind} ({option}) of {given!r:.300}:\n    theirs {wanted_value!r:.300}\n    ours   {got_value!r:.300}")
     return len(wrong)

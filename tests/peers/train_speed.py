@@ -44,6 +44,7 @@ import time
 from typing import Any
 
 from engines import die_with_parent, machine_seconds
+from results import report
 
 HERE = pathlib.Path(__file__).parent
 PROMPTS, N, PROMPT_TOKENS, NEW = 4, 4, 64, 64
@@ -289,6 +290,7 @@ def measure(pair: Pair, rounds: int) -> dict[str, Any]:
     others = max(one.others for side in runs.values() for one in side)
     met = statistics.median(ratios) <= target
     about = runs["theirs"][0].about
+    peaks = [max(one.peak_bytes for one in runs[side]) / 1e9 for side in ("ours", "theirs")]
     print(f"{', '.join(f'{library} {version}' for library, version in about['versions'].items())}; kernels {about['capability']}, "
           f"{about['optimizer']}, attention {about['attention']}; {about['parameters'][0]:,} parameters taught by {about['parameters'][1]:,}")
     for who, side, loss, outside in (("ours", runs["ours"], f"routed loss, {runs['ours'][0].about['routed_share']:.0%} of states routed",
@@ -299,6 +301,10 @@ def measure(pair: Pair, rounds: int) -> dict[str, Any]:
               f"      {shown_parts(side)}; not counted: {outside} {max(seconds for one in side for seconds in one.left_out):.3f} or less")
     print(f"step of ours ÷ TRL, {pair.name}: {spread(ratios, 3)}, target <= {target:g}: {'ok' if met else 'SHORT'}"
           + (f" (busy: {others:.2f} cores)" if others > BUSY else ""), flush=True)
+    busy = " (busy)" if others > BUSY else ""
+    report(f"12: whole step, {pair.name}", "TRL", f"<= {target:g}", spread(ratios, 3) + busy, met, "÷")
+    report(f"reverse KL of the same responses, {pair.name}", "TRL", f"<= {LOSS_TOLERANCE:g}", f"{abs(ours_rkl / their_rkl - 1):.1e}", True)
+    report(f"peak memory of a step, {pair.name}", "TRL", "", f"{peaks[0]:.2f} and {peaks[1]:.2f}", None, "GB")
     return {"pair": pair.name, "ratio": statistics.median(ratios), "ratios": ratios, "target": target, "met": met, "others": others,
             "reverse_kl": {"ours": ours_rkl, "trl": their_rkl},
             **{side: [dataclasses.asdict(one) for one in all_runs] for side, all_runs in runs.items()}}
