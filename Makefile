@@ -4,7 +4,8 @@
 #   make test                 build everything, then run all tests
 #   make build                the program, at build/routeopd
 #   make bench                our speed as ratios (several minutes; docs/performance.md explains each)
-#   make peers                live comparisons with transformers, tokenizers, TRL, Math-Verify, vLLM, llama.cpp and lm-evaluation-harness, in environments of their own
+#   make peers                live comparisons with transformers, tokenizers, TRL, Math-Verify, vLLM, llama.cpp and lm-evaluation-harness, in environments
+#                             of their own, with one table (docs/peers.md); QUICK=1, RESUME=1, ONLY=NAME,…, SKIP=NAME,…
 #   make fuzz                 every reader of untrusted bytes under libFuzzer, 15 minutes each (FUZZ_SECONDS=900), two at a time
 #   make mutate               does a test fail when an operator or a constant changes? 200 mutants, resumed where it was stopped
 #   make install PREFIX=DIR   the program, as DIR/bin/routeopd, with the LibTorch that it needs
@@ -55,7 +56,7 @@ bench: build
 	@$(BUILD)/routeopd bench
 
 peers: tests
-	@scripts/peers.sh $(BUILD)/routeopd
+	@python3 scripts/peers.py $(BUILD)/routeopd $(if $(QUICK),--quick) $(if $(RESUME),--resume) $(if $(ONLY),--only "$(ONLY)") $(if $(SKIP),--skip "$(SKIP)")
 
 fuzz:
 	@TORCH_PYTHON="$(TORCH_PYTHON)" scripts/fuzz.sh --seconds $(FUZZ_SECONDS)
