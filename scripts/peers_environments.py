@@ -20,6 +20,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+# Of whatever is run here: nothing is fetched from a hub, no bars are drawn.
+QUIET = (("HF_HUB_OFFLINE", "1"), ("HF_HUB_DISABLE_PROGRESS_BARS", "1"), ("TQDM_DISABLE", "1"), ("TRANSFORMERS_VERBOSITY", "error"))
 TORCH = "torch==2.13.0"
 TRANSFORMERS = (TORCH, "transformers==5.22.2", "tokenizers==0.23.3", "safetensors==0.8.0", "accelerate==1.15.0")
 
@@ -129,7 +131,7 @@ def make_model(name: str) -> None:
     MODELS_FOLDER.mkdir(parents=True, exist_ok=True)
     partial = directory.with_name(f"{name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    print(run(python_of("transformers"), ROOT / "scripts/make_smollm2.py", partial, *MODELS[name]), end="", file=sys.stderr)
+    run(python_of("transformers"), ROOT / "scripts/make_smollm2.py", partial, *MODELS[name], variables=QUIET)
     partial.rename(directory)
 
 

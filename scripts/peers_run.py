@@ -17,14 +17,12 @@ import tempfile
 import time
 from typing import Any, TextIO
 
-from peers_environments import ROOT, EnvironmentFailure, is_there, make, make_model, pins
+from peers_environments import QUIET, ROOT, EnvironmentFailure, is_there, make, make_model, pins
 from peers_parts import Part, Setting
 
 ROWS = "ROUTEOPD_PEERS_ROWS"  # as in tests/peers/results.py
 PR_SET_PDEATHSIG = 1
 LEAST_MINUTES = 30.0  # and six times what a part should take: longer ones hang
-QUIET = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TQDM_DISABLE": "1", "TRANSFORMERS_VERBOSITY": "error",
-         "PYTHONUNBUFFERED": "1"}
 
 
 class PartFailure(RuntimeError):
@@ -177,7 +175,7 @@ class Runner:
 
     def command(self, words: list[str], rows: pathlib.Path, log: TextIO, deadline: float) -> int | None:
         """The exit code; None where it was stopped at the deadline. Whatever it leaves running ends with it."""
-        surroundings = {**os.environ, **QUIET, "SHARED": str(self.shared), ROWS: str(rows)}
+        surroundings = {**os.environ, **dict(QUIET), "PYTHONUNBUFFERED": "1", "SHARED": str(self.shared), ROWS: str(rows)}
         try:
             process = subprocess.Popen(words, cwd=ROOT, env=surroundings, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                                        start_new_session=True, preexec_fn=die_with_parent)

@@ -5,7 +5,7 @@
 
 EventAccumulator reads all events files of EVENTS_DIR as one run, and so does the reader of TensorBoard's server, which has
 other rules for what a restart takes away; both must give the same. Each number of a step's line, but `step` itself, must be
-there once under its name, those of `time`, `memory` and `validity` as time/NAME and so on, equal to what the line says in
+there once under its name, nested ones as time/NAME, teachers/NAME/NAME and so on, equal to what the line says in
 single precision; no other tag or step may be there. A null says either that there is no value, and TensorBoard must have
 none, or that it is not finite, which JSON cannot say: TensorBoard must have a NaN or an infinity then, or nothing. Exits 1
 with a sentence where something differs. Written for tensorboard 2.21.0.
@@ -22,16 +22,14 @@ from tensorboard.util import tensor_util
 
 from results import report
 
-NESTED = ("time", "memory", "validity")
 
-
-def fields_of(line):
+def fields_of(line, prefix=""):
     """Tag and number (None for null) of all that a line says; other values than numbers are not TensorBoard's."""
     for name, value in line.items():
-        inner = value.items() if name in NESTED and isinstance(value, dict) else [(None, value)]
-        for key, one in inner:
-            if name != "step" and not isinstance(one, bool) and (one is None or isinstance(one, (int, float))):
-                yield name if key is None else f"{name}/{key}", one
+        if isinstance(value, dict):
+            yield from fields_of(value, f"{prefix}{name}/")
+        elif prefix + name != "step" and not isinstance(value, bool) and (value is None or isinstance(value, (int, float))):
+            yield prefix + name, value
 
 
 def read_metrics(path):

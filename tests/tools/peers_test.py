@@ -98,11 +98,11 @@ class Driver(Case):
         self.assertIn("2 parts: 1 passed, 1 failed (bad), 0 skipped; 2 rows: 1 met, 0 not met, 1 without a verdict", said)
 
     def test_each_command_of_a_part_runs_and_each_failure_is_told(self):
-        commands = [[sys.executable, "-c", BEGIN + code] for code in ("sys.exit('one')", "report('x', 'y', '', '1', None)", "sys.exit('two')")]
+        commands = [[sys.executable, "-c", BEGIN + code] for code in ("sys.exit('one')", "report('x', 'y', '', '1', None)", "sys.exit('two')", "sys.exit(3)")]
         code, _ = self.drive([dataclasses.replace(good("a"), commands=lambda _: [*commands, ["/nowhere/at_all"]])])
         self.assertEqual(code, 1)
         self.assertEqual(self.table()[0][0], "x")
-        for sentence in ("ended with 1: one", "ended with 1: two", "at_all ended with 127: /nowhere/at_all: No such file"):
+        for sentence in ("ended with 1: one", "ended with 1: two", f"{pathlib.Path(sys.executable).name} ended with 3; at_all ended with 127: /nowhere/at_all: No such file"):
             self.assertIn(sentence, self.table()[1][3])
 
     def test_a_missed_target_counts_whatever_the_command_ends_with(self):
@@ -185,6 +185,7 @@ COUNTED = (
     part("first", f"open({str(MARKS)!r} + '/first', 'a').write('x'); report('first', '-', '', '1', None)"),
     part("second", f"mark = pathlib.Path({str(MARKS)!r}, 'second')\nfirst = not mark.exists()\nmark.write_text(str(os.getpid()))\n"
          "report('half', '-', '', '1', None) if first else report('whole', '-', '', '1', True)\n"
+         f"signal.signal(signal.SIGTERM, lambda *_: sys.exit(pathlib.Path({str(MARKS)!r}, 'told').write_text('it ends what it started')))\n"
          "time.sleep(600 if first else 0)"),
     part("third", f"open({str(MARKS)!r} + '/third', 'a').write('x'); report('third', '-', '', '1', None)"))
 
@@ -234,12 +235,20 @@ class Interrupted(Case):
         self.again()
         self.assertEqual((self.times("first"), self.times("third")), (3, 3))
 
+    def test_what_failed_is_run_again(self):
+        failing = part("bad", "report('x', 'y', '', '1', None); sys.exit(1)")
+        for _ in range(2):
+            code, said = self.drive([failing], "--resume")
+            self.assertEqual(code, 1)
+            self.assertNotIn("passed before", said)
+
     def test_a_signal_ends_the_part_and_tells_what_was_done(self):
         process, second = self.begin()
         process.send_signal(signal.SIGTERM)
         said = process.stdout.read()
         self.assertEqual(process.wait(), 130)
         self.assert_gone(second)
+        self.assertTrue((self.path / "told").exists())
         self.assertEqual([row[0] for row in self.table()], ["first"])
         self.assertIn("3 parts: 1 passed, 0 failed, 0 skipped, 2 not run; 1 rows", said)
         self.assertTrue(said.rstrip().endswith("exit code 130"))
