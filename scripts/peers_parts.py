@@ -190,7 +190,7 @@ PARTS = (
          models=("smollm2", "smollm2-student"), shared=("data",)),
     Part("bench-routing", "ratio R of docs/performance.md", "double-precision reference", 0.5, 0.5, bench("R", "R")),
     Part("bench-heads", "ratios 1, 1b, 3 and 4", "dense heads, autograd", 9, 1, bench("1,1b,3,4", "1,1b,4", "--quick")),
-    Part("bench-learner", "ratios 2, 2m, 10 and 11", "sampled RKL, padded batch", 8, 1, bench("2,2m,10,11", "2,2m,11", "--tokens", 256, "--rounds", 3)),
+    Part("bench-learner", "ratios 2, 2m, 10 and 11", "sampled RKL, padded batch", 8, 1, bench("2,2m,10,11", "2,2m,11", "--tokens", 256, "--rounds", 1)),
     Part("bench-scoring", "ratios 5, 6 and 6b", "torch, MKL, oneDNN", 3, 0.5, bench("5,6,6b", "5,6b", "--rounds", 3)),
     Part("bench-load", "ratio L", "read()", 0.3, 0.3, bench("L", "L", "--rounds", 3)),
     Part("bench-kernels", "top-k and log-sum-exp by instruction set", "–", 3, 1,
