@@ -38,8 +38,8 @@ def list_of(parts: Sequence[Part]) -> str:
         quick = "-" if part.quick is None else f"{part.quick:g}"
         needs = [*part.environments, *(f"({name})" for name in part.optional), *(f"../shared/{name}" for name in part.shared)]
         lines.append(f"{part.name:24} {part.minutes:5g} {quick:>5}  {part.peer}: {part.what}" + (f"; needs {', '.join(needs)}" if needs else ""))
-    quick = sum(part.quick or 0 for part in parts)
-    return "\n".join([f"{'part':24} {'min':>5} {'quick':>5}  what", *lines, f"{'all':24} {sum(part.minutes for part in parts):5g} {quick:5g}"])
+    minutes = (sum(part.minutes for part in parts), sum(part.quick or 0 for part in parts))
+    return "\n".join([f"{'part':24} {'min':>5} {'quick':>5}  what", *lines, f"{'all':24} {minutes[0]:5.0f} {minutes[1]:5.0f}"])
 
 
 def arguments(words: Sequence[str] | None, parts: Sequence[Part]) -> argparse.Namespace:

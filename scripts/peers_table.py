@@ -29,7 +29,7 @@ def with_unit(value: str, unit: str) -> str:
 def rows_of(outcome: Outcome) -> list[tuple[str, ...]]:
     """The rows of a part, and one for the part itself where it has something to say that they do not."""
     met = {True: "yes", False: "NO", None: "–"}
-    rows = [(row["what"], row["peer"], with_unit(row["target"], row["unit"]), with_unit(row["measured"], row["unit"]),
+    rows: list[tuple[str, ...]] = [(row["what"], row["peer"], with_unit(row["target"], row["unit"]), with_unit(row["measured"], row["unit"]),
              "skipped" if row["met"] is None and row["measured"].startswith("skipped") else met[row["met"]]) for row in outcome.rows]
     if outcome.status == "skipped":
         rows.append((outcome.part, outcome.peer, "", outcome.reason, "skipped"))

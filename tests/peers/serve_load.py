@@ -303,10 +303,10 @@ def main() -> None:
           f"What else ran used up to {busiest:.2f} cores." + (f" More than {BUSY:g} is too much: rows marked busy prove nothing."
                                                            if busiest > BUSY else ""))
     if args.json:
-        report = {"model": pathlib.Path(args.model).name, "threads": args.threads, "rounds": rounds, "servers": about,
+        summary = {"model": pathlib.Path(args.model).name, "threads": args.threads, "rounds": rounds, "servers": about,
                   "idle_share": session.idle, "latencies": latencies,
                   "rows": [{**dataclasses.asdict(row), "ratio": row.ratio, "met": row.met} for row in rows]}
-        pathlib.Path(args.json).write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+        pathlib.Path(args.json).write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
     short = [row.what for row in rows if not row.met]
     if busiest > BUSY:
         sys.exit("The machine was busy; measure again when it is not.")

@@ -343,8 +343,8 @@ def main() -> None:
         names = list(TARGETS) if args.pair == "both" else [args.pair]
         results = [measure(Pair(name, args, pathlib.Path(scratch)), args.rounds) for name in names]
     if args.json:
-        report = {"processor": processor(), "threads": THREADS, "rounds": args.rounds, "load_average": os.getloadavg(), "pairs": results}
-        pathlib.Path(args.json).write_text(json.dumps(report, indent=1) + "\n")
+        summary = {"processor": processor(), "threads": THREADS, "rounds": args.rounds, "load_average": os.getloadavg(), "pairs": results}
+        pathlib.Path(args.json).write_text(json.dumps(summary, indent=1) + "\n")
     short = [f"{result['pair']} {result['ratio']:.3f} > {result['target']:g}" for result in results if not result["met"]]
     busiest = max(result["others"] for result in results)
     if busiest > BUSY:
