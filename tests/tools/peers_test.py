@@ -294,6 +294,34 @@ class Rows(Case):
         self.assertIn("a\\|b", peers_table.markdown([dataclasses.replace(outcome, rows=[{**row, "what": "a|b"}])], False))
 
 
+class Ratios(Case):
+    """bench_ratios.py on a program that answers as `routeopd bench` does."""
+
+    def ratios(self, tokens, ids, *found):
+        result = {"tokens": tokens, "ratios": [{"id": "2", "what": "ours / other", "shape": shape, "threads": 2, "ours": ours, "other": 2.0,
+                                                "unit": "s", "ratio": ours / 2.0, "target": 0.75, "at_least": False, "met": ours / 2.0 <= 0.75}
+                                               for shape, ours in found]}
+        self.program.write_text(f"#!{sys.executable}\nimport json, sys\n"
+                                f"json.dump(json.loads({json.dumps(result)!r}), open(sys.argv[sys.argv.index('--out') + 1], 'w'))\n")
+        one = dataclasses.replace(good("ratios"), commands=lambda _: [[sys.executable, SOURCE / "tests/peers/bench_ratios.py", self.program, ids]])
+        code, _ = self.drive([one])
+        return code, [row[2:] for row in self.table()]
+
+    def test_met_and_missed(self):
+        self.assertEqual(self.ratios(2048, "2", ("T=2048", 1.0)), (0, [("<= 0.750", "0.500 (1 ÷ 2 s)", "yes")]))
+        code, rows = self.ratios(2048, "2", ("T=2048", 1.0), ("laboratory", 1.8))
+        self.assertEqual((code, rows[1]), (1, ("<= 0.750", "0.900 (1.8 ÷ 2 s)", "NO")))
+
+    def test_another_size_has_no_verdict(self):
+        self.assertEqual(self.ratios(256, "2", ("H=4 T=256", 1.8)), (0, [("for 2,048 tokens alone", "0.900 (1.8 ÷ 2 s)", "–")]))
+        self.assertEqual(self.ratios(256, "2", ("H=4 T=256", 1.0), ("laboratory", 1.8))[0], 1)
+
+    def test_a_ratio_that_is_not_there(self):
+        code, rows = self.ratios(2048, "2,7", ("T=2048", 1.0))
+        self.assertEqual(code, 1)
+        self.assertIn("has no ratio of 7", rows[1][1])
+
+
 def shown(word):
     """A word of a command as a reader of the documents writes it."""
     if word == sys.executable:
