@@ -108,6 +108,8 @@ def make(name: str) -> str:
         if is_there(name):
             return python
         print(f"peers: making {environment.folder} ({environment.size})", file=sys.stderr, flush=True)
+        for mark in (ROOT / environment.folder).glob("ready*"):
+            mark.unlink()  # first: what is half removed, or half made, must not pass for whole
         shutil.rmtree(ROOT / environment.folder, ignore_errors=True)
         run(sys.executable, "-m", "venv", ROOT / environment.folder)
         pip = (python, "-m", "pip", "install", "-q", "--disable-pip-version-check")

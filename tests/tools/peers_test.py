@@ -294,6 +294,59 @@ class Rows(Case):
         self.assertIn("a\\|b", peers_table.markdown([dataclasses.replace(outcome, rows=[{**row, "what": "a|b"}])], False))
 
 
+class Environments(Case):
+    """Made where a module believes its root: nothing is installed."""
+
+    def setUp(self):
+        super().setUp()
+        self.enterContext(mock.patch("peers_environments.ROOT", self.path))
+        self.enterContext(mock.patch.object(peers_environments, "print", lambda *_, **__: None, create=True))
+        self.installed = self.enterContext(mock.patch("peers_environments.run", side_effect=self.run_pip))
+        self.fails = False
+
+    def run_pip(self, *words, variables=()):
+        if "venv" in words:
+            words[-1].mkdir(parents=True)
+        elif self.fails:
+            raise peers_environments.EnvironmentFailure("no network")
+        return "torchless==1\n"
+
+    def test_made_once_and_again_when_pins_change(self):
+        python = peers_environments.make("vllm")
+        self.assertEqual(python, str(self.path / ".venv-vllm/bin/python"))
+        count = self.installed.call_count
+        self.assertEqual(peers_environments.make("vllm"), python)
+        self.assertEqual(self.installed.call_count, count)
+        changed = dataclasses.replace(peers_environments.ENVIRONMENTS["vllm"], installs=(("other==1",),))
+        with mock.patch.dict(peers_environments.ENVIRONMENTS, vllm=changed):
+            self.assertFalse(peers_environments.is_there("vllm"))
+            peers_environments.make("vllm")
+        self.assertGreater(self.installed.call_count, count)
+        self.assertFalse(peers_environments.is_there("vllm"))  # there is one of each folder, and the other one is gone
+
+    def test_what_was_not_made_whole_is_not_there(self):
+        peers_environments.make("vllm")
+        changed = dataclasses.replace(peers_environments.ENVIRONMENTS["vllm"], installs=(("other==1",),))
+        with mock.patch.dict(peers_environments.ENVIRONMENTS, vllm=changed):
+            self.fails = True
+            self.assertRaises(peers_environments.EnvironmentFailure, peers_environments.make, "vllm")
+            self.assertFalse(peers_environments.is_there("vllm"))
+
+    def test_killed_while_the_old_one_is_removed(self):
+        peers_environments.make("vllm")
+        changed = dataclasses.replace(peers_environments.ENVIRONMENTS["vllm"], installs=(("other==1",),))
+        with mock.patch.dict(peers_environments.ENVIRONMENTS, vllm=changed), mock.patch("shutil.rmtree", side_effect=KeyboardInterrupt):
+            self.assertRaises(KeyboardInterrupt, peers_environments.make, "vllm")
+        self.assertFalse(peers_environments.is_there("vllm"))  # though its pins are as they were
+
+    def test_a_named_interpreter_is_taken_as_it_is(self):
+        os.environ["PEERS_VLLM"] = "/somewhere/python"
+        self.assertEqual(peers_environments.make("vllm"), "/somewhere/python")
+        os.environ["PEERS_PYTHON"] = "/elsewhere/python"
+        self.assertEqual(peers_environments.make("trl"), "/elsewhere/python")
+        self.assertFalse(self.installed.called)
+
+
 class Ratios(Case):
     """bench_ratios.py on a program that answers as `routeopd bench` does."""
 
