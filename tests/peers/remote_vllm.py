@@ -51,7 +51,7 @@ class Vllm:
              "--enforce-eager", "--enable-scale-out", *more], stdout=open(log, "wb"), stderr=subprocess.STDOUT, env=environment)
 
     def wait(self):
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 600
         while time.monotonic() < deadline:
             try:
                 urllib.request.urlopen(self.url + "/health", timeout=5)
