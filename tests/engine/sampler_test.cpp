@@ -193,15 +193,18 @@ TEST(Sampler, FrequenciesPassAChiSquareTest) {
 // that only the right one's exponent brings all weights into the range of a double.
 TEST(Sampler, ReadsTheSumsOfItsOwnTilesAlone) {
   constexpr std::int64_t kStride = 3;
-  const HeadRow alone({-2000, -2001, -2002, -2003, 0, 1, 0.5F, 0.2F, -3000, -3001});
-  std::vector<kernels::LogSum> sums(alone.sums.size() * kStride, {.scaled = 1, .exponent = 1e4});
-  for (std::size_t tile = 0; tile < alone.sums.size(); ++tile) sums[tile * kStride] = alone.sums[tile];
-  for (int i = 0; i < 100; ++i) {
-    const float uniform = static_cast<float>(i) / 100;
-    const std::int32_t id =
-        engine::sample_row({alone.logits, sums.data(), kStride, kTile, alone.best}, {}, uniform);
-    EXPECT_EQ(id, engine::sample_row(alone.view(), {}, uniform));
-    EXPECT_TRUE(id >= 4 && id < 8) << id;
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  for (const HeadRow& alone : {HeadRow({-2000, -2001, -2002, -2003, 0, 1, 0.5F, 0.2F, -3000, -3001}),
+                               HeadRow({-5000, kNone, kNone, kNone, -3000, -3001, -3000, -3002, kNone})}) {
+    std::vector<kernels::LogSum> sums(alone.sums.size() * kStride, {.scaled = 1, .exponent = 1e4});
+    for (std::size_t tile = 0; tile < alone.sums.size(); ++tile) sums[tile * kStride] = alone.sums[tile];
+    for (int i = 0; i < 100; ++i) {
+      const float uniform = static_cast<float>(i) / 100;
+      const std::int32_t id =
+          engine::sample_row({alone.logits, sums.data(), kStride, kTile, alone.best}, {}, uniform);
+      EXPECT_EQ(id, engine::sample_row(alone.view(), {}, uniform));
+      EXPECT_TRUE(id >= 4 && id < 8) << id;
+    }
   }
 }
 
