@@ -377,6 +377,13 @@ TEST(Objective, RecordKeepsWhatAFirstStepWouldAndNothingElse) {
         compare(recorded.support_L, stepped.support_L,
                 {world.routes.support.offsets_N1.begin(), world.routes.support.offsets_N1.end()});
       EXPECT_GT(filled, 0U);
+      const OldValues kept = stepped;  // a later update compares with them and leaves them
+      batch.first = false;
+      batch.hidden_TH = batch.hidden_TH * 1.5;
+      objective->step(batch, grad_hidden, gradient);
+      EXPECT_EQ(stepped.pair_NM, kept.pair_NM);
+      EXPECT_EQ(stepped.support_L, kept.support_L);
+      EXPECT_EQ(stepped.logprob_N, kept.logprob_N);
     }
   }
 }
