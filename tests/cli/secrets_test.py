@@ -94,7 +94,7 @@ class Secrets(unittest.TestCase):
         if side == "teacher":
             values["teacher.patience"] = 0.2
         words = [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
-        return subprocess.run([PROGRAM, "train", SOURCE / "recipes" / "lab.toml", "--out", self.path / "run", *words], text=True,
+        return subprocess.run([PROGRAM, "train", SOURCE / "recipes" / "lab.toml", "--out", self.path / "trained", *words], text=True,
                               capture_output=True, timeout=120, cwd=SOURCE, env=os.environ | {"OUR_KEY": KEY})
 
     def judge(self, url):
