@@ -52,7 +52,7 @@ class Head:
     lora: LoRA | None = None
 
     def kernel_checks(self, ids: Tensor) -> bool:
-        """Whether the kernels look at every one of these ids themselves, and a negative source hides its destination."""
+        """Whether the kernels look at all of these ids themselves, and a negative source hides its destination."""
         plain = self.bias is None and not self.softcap and self.real_ids == self.weight.shape[0]
         return plain and ids.device.type == "cpu" and ids.dtype == torch.int32
 

@@ -37,8 +37,8 @@ def pair_log_odds(
     """
     of = checked_head(hidden, weight, head)
     a = of.ids(source, "source")
-    alike = isinstance(destination, torch.Tensor) and (destination.shape, destination.device) == (source.shape, source.device)
-    if alike and not of.kernel_checks(destination):
+    alike = isinstance(destination, torch.Tensor) and destination.shape == source.shape
+    if alike and destination.device == source.device and not of.kernel_checks(destination):
         destination = destination.where(source >= 0, 0)
     b = of.ids(destination, "destination")
     if a.shape != b.shape:
