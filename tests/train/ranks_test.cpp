@@ -3,10 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <cstring>
 #include <mutex>
+#include <span>
 
 #include "routeopd/base/interrupt.h"
 #include "routeopd/engine/local_engine.h"
@@ -125,10 +126,11 @@ TEST(Ranks, FirstStepIsThatOfOneProcessToTheBit) {
           const StateAddress& address = part.rollout.address_N[at];
           const std::size_t from = one.first_state(address.prompt, address.response);
           const auto same = [&](const auto& mine, const auto& all, std::size_t width) {
-            ASSERT_GE(all.size(), (from + static_cast<std::size_t>(response.length)) * width);
-            EXPECT_EQ(std::memcmp(mine.data() + at * width, all.data() + from * width,
-                                  static_cast<std::size_t>(response.length) * width * sizeof(mine[0])),
-                      0)
+            const std::size_t count = static_cast<std::size_t>(response.length) * width;
+            ASSERT_GE(all.size(), from * width + count);
+            ASSERT_GE(mine.size(), at * width + count);
+            EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(mine).subspan(at * width, count)),
+                                           std::as_bytes(std::span(all).subspan(from * width, count))))
                 << arm << ", " << size << " ranks";
           };
           same(part.rollout.id_N, one.rollout.id_N, 1);
