@@ -17,7 +17,7 @@ constexpr double kMostRows = 0.5;
 
 std::string bytes_of(const std::vector<std::int32_t>& rows) {
   std::string bytes(rows.size() * sizeof(std::int32_t), '\0');
-  std::memcpy(bytes.data(), rows.data(), bytes.size());
+  if (!rows.empty()) std::memcpy(bytes.data(), rows.data(), bytes.size());
   return bytes;
 }
 
@@ -25,6 +25,7 @@ std::string bytes_of(const std::vector<std::int32_t>& rows) {
 std::vector<std::int32_t> united(const std::vector<std::string>& ranks) {
   std::vector<std::int32_t> rows;
   for (const std::string& bytes : ranks) {
+    if (bytes.empty()) continue;
     const std::size_t before = rows.size();
     rows.resize(before + bytes.size() / sizeof(std::int32_t));
     std::memcpy(rows.data() + before, bytes.data(), bytes.size());
