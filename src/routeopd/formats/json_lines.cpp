@@ -62,7 +62,7 @@ JsonLines::JsonLines(const std::string& path) : path_(path), in_(&file_) {
 std::optional<Json> JsonLines::next() {
   for (;;) {
     ++line_;
-    broken_ = true;
+    broken_ = true;  // for a line that is too long, which throws: its rest would be read as lines
     const bool more = naming(where(), [&] { return read_line(*in_, text_); });
     broken_ = in_->bad();
     if (in_->eof()) check_interrupt();  // a signal while a stream is waited for looks like its end
